@@ -19,6 +19,7 @@ namespace trireme::cli {
 std::function<int()> add_inspect_op(Options& inspect);
 std::function<int()> add_inspect_schedule(Options& inspect);
 std::function<int()> add_inspect_step(Options& inspect);
+std::function<int()> add_inspect_layouts(Options& inspect);
 namespace {
 
 Json list_ops() {
@@ -157,7 +158,7 @@ std::function<int()> add_inspect(Options& app) {
   // Each runs when its own subcommand was parsed and does nothing otherwise.
   std::vector<std::function<int()>> parts;
   for (const auto add : {add_inspect_model, add_inspect_graph, add_inspect_schedules, add_inspect_job,
-                         add_inspect_op, add_inspect_schedule, add_inspect_step})
+                         add_inspect_op, add_inspect_schedule, add_inspect_step, add_inspect_layouts})
     parts.push_back(add(app));
   return [parts = std::move(parts)] {
     for (const std::function<int()>& part : parts)

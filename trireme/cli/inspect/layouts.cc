@@ -1,0 +1,203 @@
+// `trireme inspect layouts`: how the tensors of a model would lie on a mesh, and what has to move between
+// positions in a step, by the cost model. Trains nothing.
+#include "trireme/base/units.h"
+#include "trireme/cli/command.h"
+#include "trireme/cli/inspect/parts.h"
+#include "trireme/cli/plan_options.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/parallel/shard/style.h"
+#include "trireme/prepare/make_plan.h"
+#include "trireme/runtime/real/real_runtime.h"
+
+namespace trireme::cli {
+namespace {
+
+using parallel::AxisLayouts;
+
+struct LayoutArgs {
+  InspectSource model;
+  std::string mesh = "model=2", style = "price";
+  std::vector<std::string> pins;
+  bool json = false;
+};
+
+// A model laid out along one axis.
+struct LaidOutAxis {
+  parallel::ShardAxis axis;
+  std::map<std::string, op::AxisCut> cuts;  // of variables
+  std::vector<parallel::ReshardRow> moves;
+  double seconds = 0, bytes = 0;  // of the moves
+  bool is_best = true;
+};
+struct LaidOutModel {
+  std::map<std::string, TensorType> wholes, parts;  // of variables; parts of rank 0
+  std::vector<LaidOutAxis> axes;
+};
+
+Result<LaidOutAxis> lay_out(const parallel::ShardAxis& axis, const LayoutArgs& args,
+                            const std::vector<parallel::LayoutPin>& pins, const parallel::AxisCosts& costs,
+                            graph::Graph& graph) {
+  TR_ASSIGN_OR_RETURN(const parallel::StyleRow* style, parallel::find_style(args.style));
+  parallel::ShardRequest request;
+  request.axis = axis;
+  request.costs = costs;
+  TR_RETURN_IF_ERROR(restrict_to(style, pins, graph, request));
+  TR_ASSIGN_OR_RETURN(const AxisLayouts layouts, choose_layouts(graph, request));
+  LaidOutAxis out;
+  out.axis = axis;
+  out.is_best = layouts.is_best;
+  for (const auto& [name, v] : graph.variables()) out.cuts.emplace(name, layouts.cut_of(graph, name));
+  out.moves = reshards_of(graph, layouts, costs);
+  for (const parallel::ReshardRow& row : out.moves) {
+    out.seconds += row.seconds;
+    out.bytes += row.bytes;
+  }
+  TR_ASSIGN_OR_RETURN(graph, shard_graph(graph, layouts, 0));
+  return out;
+}
+
+std::map<std::string, TensorType> types_of(const graph::Graph& graph) {
+  std::map<std::string, TensorType> types;
+  for (const auto& [name, v] : graph.variables()) types.emplace(name, graph.type(v));
+  return types;
+}
+
+// The data axis cuts the batch into logical shards, outside of the graph.
+Result<LaidOutModel> lay_out(const LayoutArgs& args, const InspectedModel& found) {
+  TR_ASSIGN_OR_RETURN(const parallel::Mesh mesh, parallel::parse_mesh(args.mesh));
+  std::vector<parallel::LayoutPin> pins;
+  for (const std::string& text : args.pins) {
+    TR_ASSIGN_OR_RETURN(parallel::LayoutPin pin, parallel::parse_pin(text));
+    if (mesh.size_of(pin.axis) == 1)
+      return error(Code::kInvalid, "[inspect] --layout '{}': the mesh {} has no axis '{}'", text, args.mesh,
+                   pin.axis);
+    pins.push_back(std::move(pin));
+  }
+  runtime::RealOptions real;
+  real.name = "inspect";
+  const auto rt = runtime::make_real_runtime(real);
+  const prepare::PrepareOptions options = plan_options(*rt, found.job);
+  const cost::Rates rates = prepare::rates_of(options);
+  const parallel::AxisCosts costs{rates.comm, rates.machine, options.compute_threads};
+  const std::int64_t shards = mesh.num_replicas();
+  const std::int64_t batch = (found.job.train.batch + shards - 1) / shards;
+  TR_ASSIGN_OR_RETURN(model::ModelGraphs model, job::build_job_model(found.job, found.input.input, batch));
+  LaidOutModel out;
+  out.wholes = types_of(model.train);
+  for (const parallel::Axis& axis : mesh.axes) {
+    if (axis.name == parallel::kDataAxis || axis.size == 1) continue;
+    TR_ASSIGN_OR_RETURN(LaidOutAxis one, lay_out({axis.name, axis.size}, args, pins, costs, model.train));
+    out.axes.push_back(std::move(one));
+  }
+  out.parts = types_of(model.train);
+  return out;
+}
+
+std::string layout_text(const LaidOutModel& model, const std::string& name) {
+  std::string text;
+  for (const LaidOutAxis& axis : model.axes)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis.axis.name, axis.cuts.at(name).to_text());
+  return text;
+}
+
+Json to_json(const LaidOutModel& model) {
+  Json tensors = Json::array(), axes = Json::array();
+  for (const auto& [name, whole] : model.wholes) {
+    const TensorType& part = model.parts.at(name);
+    Json layout = Json::object();
+    for (const LaidOutAxis& axis : model.axes) layout[axis.axis.name] = axis.cuts.at(name).to_text();
+    tensors.push_back({{"name", name},
+                       {"layout", std::move(layout)},
+                       {"shape", whole.to_string()},
+                       {"local_shape", part.to_string()},
+                       {"bytes", part.num_bytes()}});
+  }
+  for (const LaidOutAxis& axis : model.axes) {
+    Json moves = Json::array();
+    for (const parallel::ReshardRow& row : axis.moves)
+      moves.push_back({{"node", row.node},
+                       {"from", row.from.to_text()},
+                       {"to", row.to.to_text()},
+                       {"collective", row.collective},
+                       {"axis", axis.axis.name},
+                       {"bytes", row.bytes},
+                       {"seconds", row.seconds}});
+    axes.push_back({{"axis", axis.axis.name},
+                    {"size", axis.axis.num_parts},
+                    {"reshards", std::move(moves)},
+                    {"bytes", axis.bytes},
+                    {"seconds", axis.seconds},
+                    {"is_best", axis.is_best}});
+  }
+  return {{"tensors", std::move(tensors)}, {"axes", std::move(axes)}};
+}
+
+std::string to_text(const LaidOutModel& model) {
+  std::string text;
+  std::uint64_t whole_bytes = 0, part_bytes = 0;
+  std::size_t width = 0;
+  for (const auto& [name, whole] : model.wholes) width = std::max(width, name.size());
+  for (const auto& [name, whole] : model.wholes) {
+    const TensorType& part = model.parts.at(name);
+    whole_bytes += whole.num_bytes();
+    part_bytes += part.num_bytes();
+    text += fmt::format("{:<{}}  {:<24}  {:>12}  {}\n", name, width, part.to_string(),
+                        format_bytes(part.num_bytes()), layout_text(model, name));
+  }
+  text +=
+      fmt::format("\nParameters per rank: {} of {}\n", format_bytes(part_bytes), format_bytes(whole_bytes));
+  for (const LaidOutAxis& axis : model.axes) {
+    text +=
+        fmt::format("\nAxis {} ({} positions): {} moves in a step, {} sent by a rank, about {:.3f} ms{}\n",
+                    axis.axis.name, axis.axis.num_parts, axis.moves.size(),
+                    format_bytes(static_cast<std::uint64_t>(axis.bytes)), 1e3 * axis.seconds,
+                    axis.is_best ? "" : " (a cheaper layout may exist)");
+    for (const parallel::ReshardRow& row : axis.moves)
+      text += fmt::format("  {:<15} {:>10}  {} -> {}  {}\n", row.collective,
+                          format_bytes(static_cast<std::uint64_t>(row.bytes)), row.from.to_text(),
+                          row.to.to_text(), row.node);
+  }
+  return text;
+}
+
+Status run(const LayoutArgs& args) {
+  TR_ASSIGN_OR_RETURN(const InspectedModel found, load_inspected(args.model));
+  TR_ASSIGN_OR_RETURN(const LaidOutModel model, lay_out(args, found));
+  if (args.json) {
+    Json json = to_json(model);
+    json["model"] = headline_json(found);
+    print_text(json.dump(2) + "\n");
+    return {};
+  }
+  print_text(headline(found) + "\n" + to_text(model));
+  return {};
+}
+
+std::string style_names() {
+  std::string names;
+  for (const parallel::StyleRow& row : parallel::style_table())
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  return names;
+}
+
+}  // namespace
+
+std::function<int()> add_inspect_layouts(Options& inspect) {
+  auto args = std::make_shared<LayoutArgs>();
+  Options* sub = inspect.add_subcommand(
+      "layouts",
+      "Show how a model would be cut over a mesh, and what would move. Training does not do it yet.");
+  add_inspect_source(*sub, args->model);
+  sub->add_option("--mesh", args->mesh, "Axes and their sizes. Default: model=2");
+  sub->add_option("--style", args->style, "How weights are cut: " + style_names() + ". Default: price");
+  sub->add_option("--layout", args->pins,
+                  "Pin tensors by name, such as \"fc*/weight: model=0\"; may be repeated");
+  sub->add_flag("--json", args->json, "As JSON");
+  return [args, sub] {
+    if (!sub->parsed()) return kExitOk;
+    const Status status = run(*args);
+    return status.ok() ? kExitOk : print_error(status);
+  };
+}
+
+}  // namespace trireme::cli
