@@ -86,10 +86,12 @@ class OpLayouts : public OpConformance {
     return units;
   }
 
-  // A rewritten option needs a unit at every position.
+  // A rewritten option and a maximum need a unit at every position.
   void prove_over_positions(const LayoutOption& o, std::int64_t num_units) const {
+    const bool needs_unit =
+        o.rewritten || std::find(o.outputs.begin(), o.outputs.end(), kPartialMax) != o.outputs.end();
     for (const int num_parts : {2, 3}) {
-      if (o.rewritten && num_units > 0 && num_units < num_parts) continue;
+      if (needs_unit && num_units > 0 && num_units < num_parts) continue;
       ASSERT_NO_FATAL_FAILURE(prove(o, num_parts));
     }
   }

@@ -16,11 +16,16 @@ struct Sizes {
   Attrs attrs;
 };
 
-// Dimension 0 is what is cut, and there is something to cut.
+// In one block, between any two indices.
+bool is_plain(const AxisCut& cut) { return cut.blocks == 1 && cut.unit == 1; }
+
+// Dimension 0 is what is cut, as the op itself can be, and there is something to cut.
 bool cuts_batches(const LayoutOption& o, const std::vector<TensorType>& in) {
+  if (o.rewritten || !std::all_of(o.outputs.begin(), o.outputs.end(), is_plain)) return false;
   bool any = false;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    if (o.inputs[i].dim > 0 || (o.inputs[i] == 0 && in[i].shape[0] == 0)) return false;
+    if (o.inputs[i].dim > 0 || !is_plain(o.inputs[i])) return false;
+    if (o.inputs[i] == 0 && in[i].shape[0] == 0) return false;
     any = any || o.inputs[i] == 0;
   }
   return any;

@@ -10,6 +10,10 @@ using enum Fill;
 namespace {
 void add_shapes(std::vector<OpCase>& t) {
   t.push_back({&kReshape, "keeps the batch", {{kReal, {4, 2, 3}}}, one("shape", Ints{4, -1})});
+  t.push_back({&kReshape, "into heads", {{kReal, {2, 3, 12}}}, one("shape", Ints{2, 3, 4, 3})});
+  t.push_back({&kReshape, "out of heads", {{kReal, {2, 4, 6}}}, one("shape", Ints{2, 24})});
+  t.push_back({&kReshape, "merges the batch", {{kReal, {3, 4, 5}}}, one("shape", Ints{12, 5})});
+  t.push_back({&kReshape, "with ones", {{kReal, {1, 6, 1, 2}}}, one("shape", Ints{6, 1, 2, 1})});
   t.push_back({&kReshape, "all new", {{kReal, {4, 3}}}, one("shape", Ints{2, 6})});
   t.push_back({&kReshape, "to scalar", {{kReal, {1, 1}}}, one("shape", Ints{})});
   t.push_back({&kReshape, "empty", {{kReal, {0, 6}}}, one("shape", Ints{0, 2, 3})});
@@ -44,10 +48,13 @@ Attrs border(Ints low, Ints high, double value) {
 void add_parts(std::vector<OpCase>& t) {
   t.push_back({&kConcat, "first", {{kReal, {2, 3}}, {kReal, {1, 3}}, {kReal, {3, 3}}}});
   t.push_back({&kConcat, "last", {{kReal, {2, 3}}, {kReal, {2, 1}}}, one("axis", std::int64_t{-1})});
+  t.push_back(
+      {&kConcat, "equal", {{kReal, {2, 4}}, {kReal, {2, 4}}, {kReal, {2, 4}}}, one("axis", std::int64_t{1})});
   t.push_back({&kConcat, "one", {{kReal, {2, 3}}}});
   t.push_back({&kConcat, "with nothing", {{kReal, {0, 3}}, {kReal, {2, 3}}, {kReal, {0, 3}}}});
   t.push_back({&kSplit, "first", {{kReal, {6, 3}}}, one("sizes", Ints{2, 1, 3})});
   t.push_back({&kSplit, "last", {{kReal, {3, 4}}}, {{"axis", std::int64_t{-1}}, {"sizes", Ints{3, 1}}}});
+  t.push_back({&kSplit, "equal", {{kReal, {2, 12}}}, {{"axis", std::int64_t{-1}}, {"sizes", Ints{4, 4, 4}}}});
   t.push_back({&kSplit, "an empty piece", {{kReal, {2, 3}}}, one("sizes", Ints{2, 0})});
   const auto slice = [&t](std::string note, Shape x, const Attrs& attrs) {
     t.push_back({.def = &kSlice,
@@ -61,9 +68,11 @@ void add_parts(std::vector<OpCase>& t) {
   slice("from the end", {4, 5}, box({-3, 0}, {-1, 0}));
   slice("clipped", {3, 4}, box({0, 2}, {9, 9}));
   slice("nothing", {3, 4}, box({3, 0}, {0, 0}));
+  slice("second block", {2, 12}, box({0, 4}, {0, 8}));
   slice("scalar", {}, box({}, {}));
   t.push_back({&kSliceGrad, "inner box", {{kReal, {2, 4}}}, box_of({4, 5}, box({1, 0}, {3, 4}))});
   t.push_back({&kSliceGrad, "steps", {{kReal, {3, 5}}}, box_of({7, 5}, box({1, 0}, {0, 0}, {2, 1}))});
+  t.push_back({&kSliceGrad, "second block", {{kReal, {2, 4}}}, box_of({2, 12}, box({0, 4}, {0, 8}))});
   t.push_back({&kSliceGrad, "nothing", {{kReal, {0, 4}}}, box_of({3, 4}, box({3, 0}, {0, 0}))});
   t.push_back({&kPad, "both sides", {{kReal, {2, 3}}}, border({1, 0}, {0, 2}, 1)});
   t.push_back({&kPad, "middle", {{kReal, {2, 3, 2}}}, border({0, 1, 0}, {0, 1, 0}, 0)});

@@ -37,6 +37,11 @@ struct SliceDim {
 };
 std::vector<AttrSpec> slice_attrs();  // begin, end, step
 Result<std::vector<SliceDim>> resolve_slice(const TensorType& x, const Attrs& attrs);
+// A dimension of `size` as equal blocks of which the slice takes one, all of it: how many, or 0 where it
+// takes something else.
+int blocks_of_slice(const SliceDim& taken, std::int64_t size);
+// What a position takes that has `own` indices of the blocks of dimension d: begin, end and step.
+Attrs slice_of_block(const Attrs& attrs, const SliceDim& taken, int d, int blocks, std::int64_t own);
 
 // Gather and scatter see x as [outer..., rows, inner...] with `rows` along `axis`; the place of the indices
 // in the other tensor is [outer..., indices..., inner...].

@@ -1,5 +1,8 @@
 // Tensors one after the other along a dimension.
 #include "trireme/op/array/array.h"
+
+#include <algorithm>
+
 #include "trireme/op/ops.h"
 
 namespace trireme::op {
@@ -61,6 +64,11 @@ std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
   if (!axis.ok()) return {};
   auto options = same_dims_layout(in[0].shape.rank(), [&](int d) { return d != *axis; });
   for (LayoutOption& o : options) o.inputs.assign(in.size(), o.outputs[0]);
+  // Equal inputs are the blocks of a cut along the axis.
+  const auto is_equal = [&](const TensorType& t) { return t.shape[*axis] == in[0].shape[*axis]; };
+  if (in.size() > 1 && std::all_of(in.begin(), in.end(), is_equal))
+    options.push_back(
+        {std::vector<AxisCut>(in.size(), *axis), {AxisCut(*axis, static_cast<int>(in.size()))}});
   return options;
 }
 }  // namespace

@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <numeric>
+#include <optional>
 
 #include "trireme/op/detail/infer.h"
 #include "trireme/op/ops.h"
@@ -57,14 +60,81 @@ void run(KernelArgs& a) {
   copy_to_contiguous(a.in(0), Tensor(a.out(0).buffer(), a.in(0).type(), a.out(0).offset_bytes()));
 }
 
-// Leading dimensions that stay as they are may be cut.
-std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
-  std::vector<LayoutOption> options;
-  const auto to = resolve(in[0].shape, attrs.get_ints("shape"));
-  if (!to.ok()) return options;
-  for (int d = 0; d < std::min(to->rank(), in[0].shape.rank()) && (*to)[d] == in[0].shape[d]; ++d) {
-    options.push_back({{d}, {d}});
+// Dimensions of x and of the result that hold the same factor of the elements: [first, last) of each.
+struct FactorGroup {
+  int x_first = 0, x_last = 0, y_first = 0, y_last = 0;
+};
+
+// The shortest groups, in order. There are elements.
+std::vector<FactorGroup> factor_groups(const Shape& x, const Shape& y) {
+  std::vector<FactorGroup> groups;
+  int i = 0, j = 0;
+  while (i < x.rank() && j < y.rank()) {
+    FactorGroup g{.x_first = i, .y_first = j};
+    std::int64_t of_x = x[i++], of_y = y[j++];
+    while (of_x != of_y) {
+      if (of_x < of_y)
+        of_x *= x[i++];
+      else
+        of_y *= y[j++];
+    }
+    g.x_last = i;
+    g.y_last = j;
+    groups.push_back(g);
   }
+  return groups;
+}
+
+// A dimension within its group, which is [outer, size, inner] elements.
+struct Factor {
+  int dim = 0;
+  std::int64_t outer = 1, size = 1, inner = 1;
+};
+
+std::vector<Factor> factors_of(const Shape& shape, int first, int last) {
+  std::int64_t inner = 1, outer = 1;
+  for (int d = first; d < last; ++d) inner *= shape[d];
+  std::vector<Factor> factors;
+  for (int d = first; d < last; ++d) {
+    inner /= shape[d];
+    factors.push_back({d, outer, shape[d], inner});
+    outer *= shape[d];
+  }
+  return factors;
+}
+
+// Both dimensions cut between the same elements of the group: it is so many blocks as the inner one of them
+// has before it, and units are whole rows of both. [B, T] as [B * T] is cut along B in units of T, or along T
+// in B blocks. Nothing where there are no such elements.
+std::optional<LayoutOption> cut_alike(const Factor& x, const Factor& y) {
+  const std::int64_t blocks = std::max(x.outer, y.outer), total = x.outer * x.size * x.inner;
+  if (blocks % x.outer != 0 || blocks % y.outer != 0 || total % blocks != 0) return std::nullopt;
+  const std::int64_t block = total / blocks, unit = std::lcm(x.inner, y.inner);
+  if (block % unit != 0 || block == unit || blocks > std::numeric_limits<int>::max()) return std::nullopt;
+  const auto cut = [&](const Factor& f) {
+    return AxisCut(f.dim, static_cast<int>(blocks / f.outer), unit / f.inner);
+  };
+  return LayoutOption{{cut(x)}, {cut(y)}};
+}
+
+// Where there are no elements, leading dimensions that stay as they are.
+std::vector<LayoutOption> layout_of_nothing(const Shape& x, const Shape& y) {
+  std::vector<LayoutOption> options;
+  for (int d = 0; d < std::min(x.rank(), y.rank()) && x[d] == y[d]; ++d) options.push_back({{d}, {d}});
+  return options;
+}
+
+// Dimensions that stay, and factors of those that are split or merged.
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
+  const Shape& x = in[0].shape;
+  const auto y = resolve(x, attrs.get_ints("shape"));
+  if (!y.ok()) return {};
+  if (x.num_elems() == 0) return layout_of_nothing(x, *y);
+  std::vector<LayoutOption> options;
+  for (const FactorGroup& g : factor_groups(x, *y))
+    for (const Factor& of_x : factors_of(x, g.x_first, g.x_last))
+      for (const Factor& of_y : factors_of(*y, g.y_first, g.y_last))
+        if (auto option = cut_alike(of_x, of_y)) options.push_back(*std::move(option));
   return options;
 }
 }  // namespace

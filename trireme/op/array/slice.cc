@@ -32,11 +32,28 @@ void run(KernelArgs& a) {
   copy_elements(x.dtype(), y.shape(), address(x, first), strides, y.raw(), y.strides());
 }
 
-// Dimensions of which all is taken.
+// Dimensions of which all is taken, whatever their size, or one block.
 std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
   const auto dims = resolve_slice(in[0], attrs);
   if (!dims.ok()) return {};
-  return same_dims_layout(in[0].shape.rank(), [&](int d) { return (*dims)[idx(d)].whole; });
+  std::vector<LayoutOption> options;
+  for (int d = 0; d < in[0].shape.rank(); ++d) {
+    const SliceDim& taken = (*dims)[idx(d)];
+    if (taken.whole)
+      options.push_back({{d}, {d}});
+    else if (const int blocks = blocks_of_slice(taken, in[0].shape[d]); blocks > 0)
+      options.push_back({{AxisCut(d, blocks)}, {d}, /*rewritten=*/true, /*any_indices=*/true});
+  }
+  return options;
+}
+
+Result<std::vector<Value>> cut(CutBuilder& b) {
+  TR_ASSIGN_OR_RETURN(const std::vector<SliceDim> dims, resolve_slice(b.whole_input(0), b.attrs()));
+  const int d = b.option().inputs[0].dim;
+  const SliceDim& taken = dims[idx(d)];
+  const int blocks = blocks_of_slice(taken, b.whole_input(0).shape[d]);
+  return std::vector{
+      b.add(kSlice, {b.input(0)}, slice_of_block(b.attrs(), taken, d, blocks, b.type(b.input(0)).shape[d]))};
 }
 }  // namespace
 
@@ -52,6 +69,7 @@ const OpDef kSlice{
     .reference = run,
     .cost = copy_part_cost,
     .layout = layout,
-    .linear = {.inputs = 1}};
+    .linear = {.inputs = 1},
+    .cut = cut};
 
 }  // namespace trireme::op

@@ -1,5 +1,6 @@
 // What the attributes of slice mean for a shape.
 #include <algorithm>
+#include <limits>
 
 #include "trireme/op/array/array.h"
 
@@ -33,6 +34,19 @@ Result<std::vector<SliceDim>> resolve_slice(const TensorType& x, const Attrs& at
     dims.push_back({begin, step, taken, begins[idx(d)] == 0 && ends[idx(d)] == 0 && step == 1});
   }
   return dims;
+}
+
+int blocks_of_slice(const SliceDim& taken, std::int64_t size) {
+  if (taken.step != 1 || taken.size == 0 || size % taken.size != 0 || taken.begin % taken.size != 0) return 0;
+  const std::int64_t blocks = size / taken.size;
+  return blocks <= std::numeric_limits<int>::max() ? static_cast<int>(blocks) : 0;
+}
+
+Attrs slice_of_block(const Attrs& attrs, const SliceDim& taken, int d, int blocks, std::int64_t own) {
+  Ints begin = attrs.get_ints("begin"), end = attrs.get_ints("end");
+  begin[idx(d)] = taken.begin / taken.size * (own / blocks);
+  end[idx(d)] = begin[idx(d)] + own / blocks;
+  return {{"begin", begin}, {"end", end}, {"step", attrs.get_ints("step")}};
 }
 
 }  // namespace trireme::op::detail

@@ -47,7 +47,27 @@ std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
   if (!shape.ok()) return {};
   const auto dims = resolve_slice({in[0].dtype, *shape}, attrs);
   if (!dims.ok()) return {};
-  return same_dims_layout(shape->rank(), [&](int d) { return (*dims)[idx(d)].whole; });
+  std::vector<LayoutOption> options;
+  for (int d = 0; d < shape->rank(); ++d) {
+    const SliceDim& taken = (*dims)[idx(d)];
+    if (taken.whole)
+      options.push_back({{d}, {d}});
+    else if (const int blocks = blocks_of_slice(taken, (*shape)[d]); blocks > 0)
+      options.push_back({{d}, {AxisCut(d, blocks)}, /*rewritten=*/true, /*any_indices=*/true});
+  }
+  return options;
+}
+
+Result<std::vector<Value>> cut(CutBuilder& b) {
+  const TensorType& whole = b.whole_output(0);
+  TR_ASSIGN_OR_RETURN(const std::vector<SliceDim> dims, resolve_slice(whole, b.attrs()));
+  const int d = b.option().inputs[0].dim;
+  const int blocks = blocks_of_slice(dims[idx(d)], whole.shape[d]);
+  Ints shape = dims_of(whole.shape);
+  shape[idx(d)] = b.type(b.input(0)).shape[d] * blocks;
+  Attrs attrs = slice_of_block(b.attrs(), dims[idx(d)], d, blocks, shape[idx(d)]);
+  attrs.set("shape", shape);
+  return std::vector{b.add(kSliceGrad, {b.input(0)}, attrs)};
 }
 }  // namespace
 
@@ -64,6 +84,7 @@ const OpDef kSliceGrad{
     .cost = copy_cost,
     .layout = layout,
     .linear = {.inputs = 1},
+    .cut = cut,
     .shape_attr = "shape"};
 
 }  // namespace trireme::op

@@ -2,6 +2,9 @@
 #include "trireme/op/array/array.h"
 
 #include <fmt/format.h>
+#include <algorithm>
+#include <iterator>
+
 #include "trireme/op/ops.h"
 
 namespace trireme::op {
@@ -52,8 +55,28 @@ std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
   const auto axis = resolve_axis("axis", attrs.get_int("axis"), in[0]);
   if (!axis.ok()) return {};
   auto options = same_dims_layout(in[0].shape.rank(), [&](int d) { return d != *axis; });
-  for (LayoutOption& o : options) o.outputs.assign(attrs.get_ints("sizes").size(), o.inputs[0]);
+  const Ints& sizes = attrs.get_ints("sizes");
+  for (LayoutOption& o : options) o.outputs.assign(sizes.size(), o.inputs[0]);
+  // Equal pieces are the blocks of a cut along the axis.
+  const bool equal = !sizes.empty() && std::count(sizes.begin(), sizes.end(), sizes[0]) == std::ssize(sizes);
+  if (equal && sizes[0] > 0)
+    options.push_back({{AxisCut(*axis, static_cast<int>(sizes.size()))},
+                       std::vector<AxisCut>(sizes.size(), *axis),
+                       /*rewritten=*/true,
+                       /*any_indices=*/true});
   return options;
+}
+
+// A position splits its part of all blocks.
+Result<std::vector<Value>> cut(CutBuilder& b) {
+  const int axis = b.option().inputs[0].dim;
+  const std::size_t pieces = b.attrs().get_ints("sizes").size();
+  const std::int64_t own = b.type(b.input(0)).shape[axis] / static_cast<std::int64_t>(pieces);
+  const Value split =
+      b.add(kSplit, {b.input(0)}, {{"axis", std::int64_t{axis}}, {"sizes", Ints(pieces, own)}});
+  std::vector<Value> outputs;
+  for (std::size_t k = 0; k < pieces; ++k) outputs.push_back({split.node, static_cast<std::int32_t>(k)});
+  return outputs;
 }
 }  // namespace
 
@@ -71,6 +94,7 @@ const OpDef kSplit{
     .reference = run,
     .cost = copy_cost,
     .layout = layout,
-    .linear = {.inputs = 1}};
+    .linear = {.inputs = 1},
+    .cut = cut};
 
 }  // namespace trireme::op

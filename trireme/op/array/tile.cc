@@ -54,7 +54,11 @@ void run(KernelArgs& a) {
 }
 
 std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
-  return same_dims_layout(in[0].shape.rank(), [&](int d) { return attrs.get_ints("times")[idx(d)] == 1; });
+  const Ints& times = attrs.get_ints("times");
+  auto options = same_dims_layout(in[0].shape.rank(), [&](int d) { return times[idx(d)] > 0; });
+  // The repetitions are blocks.
+  for (LayoutOption& o : options) o.outputs[0].blocks = static_cast<int>(times[idx(o.inputs[0].dim)]);
+  return options;
 }
 }  // namespace
 

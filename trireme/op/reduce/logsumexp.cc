@@ -30,6 +30,22 @@ void run(KernelArgs& a) {
   });
 }
 
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
+  return rewritten_layout(in, attrs, kReplicate);
+}
+
+// The maximum over all positions is taken out, then their sums are added. Where it is not finite, it is the
+// result.
+Result<std::vector<Value>> cut(CutBuilder& b) {
+  const Value x = b.input(0);
+  const Attrs kept{{"axes", b.attrs().get_ints("axes")}, {"keep_dims", true}};
+  const Value top = b.reduce(b.add(kMax, {x}, kept), kPartialMax);
+  const Value part = b.add(kSum, {b.add(kExp, {b.add(kSub, {x, top})})}, kept);
+  const Value total = b.add(kAdd, {top, b.add(kLog, {b.reduce(part, kPartial)})});
+  const Value result = b.add(kSelect, {b.add(kIsFinite, {top}), total, top});
+  return std::vector{b.add(kReshape, {result}, {{"shape", dims_of(b.whole_output(0).shape)}})};
+}
+
 // Per element: compare, subtract, exp, add; per result: log, add.
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) {
   const bool empty = elems(in[0]) == 0;
@@ -46,6 +62,7 @@ const OpDef kLogsumexp{.name = "logsumexp",
                        .grad = grad,
                        .reference = run,
                        .cost = cost,
-                       .layout = reduce_layout};
+                       .layout = layout,
+                       .cut = cut};
 
 }  // namespace trireme::op

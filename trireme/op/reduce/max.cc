@@ -30,6 +30,6 @@ const OpDef kMax{.name = "max",
                  .grad = extremum_grad,
                  .reference = run,
                  .cost = cost_per_input<1>,
-                 .layout = reduce_layout};
+                 .layout = partial_maxima_layout};
 
 }  // namespace trireme::op

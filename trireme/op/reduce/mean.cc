@@ -23,6 +23,20 @@ void run(KernelArgs& a) {
   });
 }
 
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
+  return rewritten_layout(in, attrs, kPartial);
+}
+
+// The part's sum over the count of the whole: a partial sum of the mean.
+Result<std::vector<Value>> cut(CutBuilder& b) {
+  TR_ASSIGN_OR_RETURN(const Axes axes, resolve_axes(b.whole_input(0), b.attrs()));
+  const Value count = b.add(kFill, {},
+                            {{"value", static_cast<double>(axes.count)},
+                             {"dtype", b.whole_input(0).dtype},
+                             {"shape", std::vector<std::int64_t>{}}});
+  return std::vector{b.add(kDiv, {b.add(kSum, {b.input(0)}, b.attrs()), count})};
+}
+
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) { return reduce_cost(in, out, 1, 1); }
 }  // namespace
 
@@ -36,8 +50,8 @@ const OpDef kMean{
     .grad = grad,
     .reference = run,
     .cost = cost,
-    // A cut along an averaged dimension would need uneven weights: not offered.
-    .layout = reduce_layout,
-    .linear = {.inputs = 1}};
+    .layout = layout,
+    .linear = {.inputs = 1},
+    .cut = cut};
 
 }  // namespace trireme::op

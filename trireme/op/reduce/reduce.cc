@@ -61,7 +61,8 @@ Types infer_reduce_bool(TypeSpan in, const Attrs& attrs) {
 
 namespace {
 // `reduced_output`: what cutting a reduced dimension makes of the output, or nothing when it cannot be cut.
-std::vector<LayoutOption> layout_with(TypeSpan in, const Attrs& attrs, std::optional<int> reduced_output) {
+std::vector<LayoutOption> layout_with(TypeSpan in, const Attrs& attrs, std::optional<int> reduced_output,
+                                      bool rewritten = false) {
   std::vector<LayoutOption> options;
   const auto axes = resolve_axes(in[0], attrs);
   if (!axes.ok()) return options;
@@ -70,7 +71,7 @@ std::vector<LayoutOption> layout_with(TypeSpan in, const Attrs& attrs, std::opti
     if (!axes->reduced[idx(d)]) {
       options.push_back({{d}, {out}});
     } else if (reduced_output) {
-      options.push_back({{d}, {*reduced_output}});
+      options.push_back({{d}, {*reduced_output}, rewritten, /*any_indices=*/rewritten});
     }
     if (!axes->reduced[idx(d)] || attrs.get_bool("keep_dims")) ++out;
   }
@@ -84,6 +85,16 @@ std::vector<LayoutOption> reduce_layout(TypeSpan in, const Attrs& attrs) {
 
 std::vector<LayoutOption> partial_sums_layout(TypeSpan in, const Attrs& attrs) {
   return layout_with(in, attrs, kPartial);
+}
+
+std::vector<LayoutOption> partial_maxima_layout(TypeSpan in, const Attrs& attrs) {
+  return layout_with(in, attrs, kPartialMax);
+}
+
+std::vector<LayoutOption> rewritten_layout(TypeSpan in, const Attrs& attrs, int reduced_output) {
+  const auto axes = resolve_axes(in[0], attrs);
+  if (axes.ok() && axes->count == 0) return reduce_layout(in, attrs);
+  return layout_with(in, attrs, reduced_output, /*rewritten=*/true);
 }
 
 cost::OpCost reduce_cost(TypeSpan in, TypeSpan out, double flops_in, double flops_out) {

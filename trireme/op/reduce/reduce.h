@@ -21,9 +21,12 @@ Types infer_reduce_numeric(TypeSpan in, const Attrs& attrs);
 Types infer_reduce_float(TypeSpan in, const Attrs& attrs);
 Types infer_reduce_bool(TypeSpan in, const Attrs& attrs);
 
-// Dimensions that stay may be cut; a cut along a reduced one is not offered, or gives partial sums.
+// Dimensions that stay may be cut; a cut along a reduced one is not offered, gives partial sums or maxima, or
+// is rewritten by OpDef::cut, which yields `reduced_output`.
 std::vector<LayoutOption> reduce_layout(TypeSpan in, const Attrs& attrs);
 std::vector<LayoutOption> partial_sums_layout(TypeSpan in, const Attrs& attrs);
+std::vector<LayoutOption> partial_maxima_layout(TypeSpan in, const Attrs& attrs);
+std::vector<LayoutOption> rewritten_layout(TypeSpan in, const Attrs& attrs, int reduced_output);
 // `flops_in` per element of x, folded by trees, then `flops_out` per element of the result.
 cost::OpCost reduce_cost(TypeSpan in, TypeSpan out, double flops_in, double flops_out);
 
