@@ -11,19 +11,19 @@ namespace trireme::op::testing {
 namespace {
 
 Tensor f64(const Shape& shape, const std::vector<double>& values) {
-  const Tensor t = *Tensor::allocate(cpu_device(), {DType::kF64, shape});
+  Tensor t = *Tensor::allocate(cpu_device(), {DType::kF64, shape});
   std::copy(values.begin(), values.end(), t.values<double>().begin());
   return t;
 }
 Tensor labels_of(const std::vector<std::int64_t>& values) {
   const auto n = static_cast<std::int64_t>(values.size());
-  const Tensor t = *Tensor::allocate(cpu_device(), {DType::kI64, {n}});
+  Tensor t = *Tensor::allocate(cpu_device(), {DType::kI64, {n}});
   std::copy(values.begin(), values.end(), t.values<std::int64_t>().begin());
   return t;
 }
 Tensor weights_of(const std::vector<float>& values) {
   const auto n = static_cast<std::int64_t>(values.size());
-  const Tensor t = *Tensor::allocate(cpu_device(), {DType::kF32, {n}});
+  Tensor t = *Tensor::allocate(cpu_device(), {DType::kF32, {n}});
   std::copy(values.begin(), values.end(), t.values<float>().begin());
   return t;
 }
