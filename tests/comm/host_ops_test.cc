@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "tests/comm/ranks.h"
 #include "trireme/exec/executor.h"
 #include "trireme/graph/builder.h"
@@ -301,7 +303,7 @@ TEST(HostOps, ReduceByMaximum) {
   });
 }
 
-TEST(HostOps, AlongAnAxisAreRefusedByName) {
+TEST(HostOps, AlongAnAxisThatIsNotThereAreRefusedByName) {
   const Graph along = one_exchange(op::kAllreduce, {{"axis", std::string("model")}});
   on_both([&](runtime::Runtime& rt, Group& group) -> Task<void> {
     const auto compiled = *exec::compile(along, {});
@@ -314,15 +316,144 @@ TEST(HostOps, AlongAnAxisAreRefusedByName) {
   });
 }
 
-TEST(HostOps, ThatNobodyCarriesOutAreRefusedByName) {
-  const Graph turn = one_exchange(
-      op::kAllToAll, {{"world", std::int64_t{3}}, {"from", std::int64_t{0}}, {"to", std::int64_t{1}}});
-  EXPECT_FALSE(has_host_op("all_to_all"));
-  EXPECT_FALSE(has_host_op("halo_exchange"));
+TEST(HostOps, AlongAnAxisAreAmongItsRanks) {
+  const Graph all = one_exchange(op::kAllreduce, {});
+  const Graph along = one_exchange(op::kAllreduce, {{"axis", std::string("model")}});
+  on_both([&](runtime::Runtime& rt, Group& group) -> Task<void> {
+    // Ranks 2 and 0 lie along the axis, in that order; rank 1 is alone on it.
+    const std::vector<int> ranks = group.rank() == 1 ? std::vector<int>{1} : std::vector<int>{2, 0};
+    const auto axis = *group.subgroup(ranks, static_cast<std::uint16_t>(group.rank() == 1 ? 8 : 7));
+    const auto ops = make_host_ops(group, 1, {{"model", axis.get()}});
+    for (const bool whole : {true, false}) {
+      auto e = *exec::make_execution(rt, *exec::compile(whole ? all : along, {}), {.host_ops = ops->table()});
+      EXPECT_TRUE(e->feed("x", *testing::tensor_of(Values(6, 1.0F)).reshape({2, 3})).ok());
+      const Status s = co_await e->run({.number = whole ? 1U : 2U});
+      EXPECT_TRUE(s.ok()) << s.to_string();
+      EXPECT_EQ(fetched(*e, "y"), Values(6, whole ? 3.0F : group.rank() == 1 ? 1.0F : 2.0F));
+    }
+    EXPECT_TRUE((co_await axis->leave()).ok());
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
+using Ints = std::vector<std::int64_t>;
+
+std::int64_t start_of(const Ints& sizes, int rank) {
+  return std::accumulate(sizes.begin(), sizes.begin() + rank, std::int64_t{0});
+}
+
+// What is at (i, j, k) of a whole of [rows, 2, columns].
+Tensor block(std::int64_t i0, std::int64_t rows, std::int64_t k0, std::int64_t columns) {
+  Values values;
+  for (std::int64_t i = i0; i < i0 + rows; ++i)
+    for (std::int64_t j = 0; j < 2; ++j)
+      for (std::int64_t k = k0; k < k0 + columns; ++k)
+        values.push_back(static_cast<float>(100 * i + 50 * j + k));
+  return *testing::tensor_of(values).reshape({rows, 2, columns});
+}
+
+// Rows cut by `from` become columns cut by `to`.
+Task<void> turn(runtime::Runtime& rt, Group& group, Ints from, Ints to, bool equal) {
+  const int rank = group.rank();
+  const auto me = static_cast<std::size_t>(rank);
+  const std::int64_t rows = start_of(from, group.world()), columns = start_of(to, group.world());
+  Graph g;
+  Builder b(g);
+  op::Attrs attrs{{"world", std::int64_t{group.world()}},
+                  {"from", std::int64_t{0}},
+                  {"to", std::int64_t{-1}},
+                  {"slot", std::int64_t{1}}};
+  if (!equal) {
+    attrs.set("sizes_from", from);
+    attrs.set("sizes_to", to);
+    attrs.set("extent", to[me]);
+  }
+  b.output("y", b.add_node(op::kAllToAll, {b.input("x", DType::kF32, {from[me], 2, columns})}, attrs));
+  EXPECT_TRUE(b.status().ok()) << b.status().to_string();
+  const auto ops = make_host_ops(group);
+  auto e = *exec::make_execution(rt, *exec::compile(g, {}), {.host_ops = ops->table()});
+  EXPECT_TRUE(e->feed("x", block(start_of(from, rank), from[me], 0, columns)).ok());
+  for (std::uint64_t run = 0; run < 2; ++run) {
+    const Status s = co_await e->run({.number = run});
+    EXPECT_TRUE(s.ok()) << s.to_string();
+    EXPECT_EQ(fetched(*e, "y"), testing::values_of(block(0, rows, start_of(to, rank), to[me])));
+  }
+}
+
+TEST(HostOps, TurnACutOfOneDimensionIntoACutOfAnother) {
+  struct Sizes {
+    Ints from, to;
+    bool equal = false;
+  };
+  for (const Sizes& sizes : {Sizes{{2, 2, 2}, {1, 1, 1}, true}, Sizes{{3, 1, 2}, {1, 4, 2}},
+                             Sizes{{3, 0, 2}, {0, 4, 2}}, Sizes{{0, 0, 5}, {2, 0, 0}}})
+    on_both([&](runtime::Runtime& rt, Group& group) -> Task<void> {
+      co_await turn(rt, group, sizes.from, sizes.to, sizes.equal);
+      EXPECT_TRUE((co_await group.leave()).ok());
+    });
+}
+
+// Columns cut by `sizes`; each rank gets those of its window, and `fill` beyond the whole.
+Task<void> look_around(runtime::Runtime& rt, Group& group, Ints sizes, Ints begins, Ints ends, bool equal) {
+  const int rank = group.rank();
+  const auto me = static_cast<std::size_t>(rank);
+  const std::int64_t columns = start_of(sizes, group.world()), window = ends[me] - begins[me];
+  Graph g;
+  Builder b(g);
+  op::Attrs attrs{{"world", std::int64_t{group.world()}},
+                  {"dim", std::int64_t{2}},
+                  {"begins", begins},
+                  {"ends", ends},
+                  {"extent", window},
+                  {"fill", -7.0},
+                  {"slot", std::int64_t{1}}};
+  if (!equal) attrs.set("sizes", sizes);
+  b.output("y", b.add_node(op::kHaloExchange, {b.input("x", DType::kF32, {3, 2, sizes[me]})}, attrs));
+  EXPECT_TRUE(b.status().ok()) << b.status().to_string();
+  Values expected;
+  for (std::int64_t row = 0; row < 6; ++row)
+    for (std::int64_t k = begins[me]; k < ends[me]; ++k)
+      expected.push_back(k < 0 || k >= columns ? -7.0F
+                                               : static_cast<float>(100 * (row / 2) + 50 * (row % 2) + k));
+  const auto ops = make_host_ops(group);
+  auto e = *exec::make_execution(rt, *exec::compile(g, {}), {.host_ops = ops->table()});
+  EXPECT_TRUE(e->feed("x", block(0, 3, start_of(sizes, rank), sizes[me])).ok());
+  for (std::uint64_t run = 0; run < 2; ++run) {
+    const Status s = co_await e->run({.number = run});
+    EXPECT_TRUE(s.ok()) << s.to_string();
+    EXPECT_EQ(fetched(*e, "y"), expected);
+  }
+}
+
+TEST(HostOps, BringTheNeighborsThatAWindowReaches) {
+  struct Windows {
+    Ints sizes, begins, ends;
+    bool equal = false;
+  };
+  for (const Windows& w : {Windows{{3, 3, 3}, {-1, 2, 5}, {4, 7, 10}, true},   // a neighbor on each side
+                           Windows{{3, 2, 1}, {-2, 1, 2}, {6, 6, 8}},          // beyond the next one
+                           Windows{{3, 2, 1}, {0, 3, 5}, {3, 5, 6}},           // nothing to bring
+                           Windows{{4, 0, 2}, {1, 2, 4}, {4, 5, 5}},           // nothing to give, and less
+                           Windows{{2, 2, 2}, {5, 0, -3}, {6, 0, -1}, true}})  // another's, none, outside
+    on_both([&](runtime::Runtime& rt, Group& group) -> Task<void> {
+      co_await look_around(rt, group, w.sizes, w.begins, w.ends, w.equal);
+      EXPECT_TRUE((co_await group.leave()).ok());
+    });
+}
+
+TEST(HostOps, OfAWindowOfAnotherRankAreRefused) {
+  EXPECT_TRUE(has_host_op("halo_exchange"));
+  const Graph wrong = one_exchange(op::kHaloExchange, {{"world", std::int64_t{3}},
+                                                       {"dim", std::int64_t{1}},
+                                                       {"begins", Ints{0, 0, 0}},
+                                                       {"ends", Ints{4, 5, 5}},
+                                                       {"extent", std::int64_t{4}}});
   on_both([&](runtime::Runtime& rt, Group& group) -> Task<void> {
     const auto ops = make_host_ops(group);
-    const auto e = exec::make_execution(rt, *exec::compile(turn, {}), {.host_ops = ops->table()});
-    EXPECT_THAT(e.status().message(), HasSubstr("no host op 'all_to_all' for node"));
+    auto e = *exec::make_execution(rt, *exec::compile(wrong, {}), {.host_ops = ops->table()});
+    EXPECT_TRUE(e->feed("x", *testing::tensor_of(Values(6)).reshape({2, 3})).ok());
+    if (group.rank() != 0)  // rank 0's window is its own, and it would wait for the others
+      EXPECT_THAT((co_await e->run()).message(), HasSubstr("has the window of another rank: got extent 4"));
     EXPECT_TRUE((co_await group.leave()).ok());
   });
 }
@@ -373,6 +504,40 @@ TEST(LoneHostOps, GatherAndScatterByDimensionAndSize) {
     EXPECT_TRUE((co_await e->run()).ok());
     EXPECT_EQ(fetched(*e, "gathered"), (Values{1, 1, 2, 3, 4, 4, 5, 6}));
     EXPECT_EQ(fetched(*e, "scattered"), (Values{1, 2, 3, 4, 5, 6}));
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
+TEST(LoneHostOps, TurnAndLookAroundWithWhatTheRankHas) {
+  testing::RankOptions options;
+  options.world = 1;
+  Graph g;
+  Builder b(g);
+  const Value x = b.input("x", DType::kF32, {2, 3});
+  op::Attrs attrs{{"world", std::int64_t{3}},
+                  {"slot", std::int64_t{1}},
+                  {"axis", std::string("model")},
+                  {"from", std::int64_t{0}},
+                  {"to", std::int64_t{1}}};
+  b.output("turned", b.add_node(op::kAllToAll, {x}, attrs));
+  b.output("window", b.add_node(op::kHaloExchange, {x},
+                                {{"world", std::int64_t{3}},
+                                 {"slot", std::int64_t{2}},
+                                 {"axis", std::string("model")},
+                                 {"dim", std::int64_t{1}},
+                                 {"begins", Ints{0, 2, 5}},
+                                 {"ends", Ints{4, 5, 9}},
+                                 {"extent", std::int64_t{3}}}));
+  ASSERT_TRUE(b.status().ok()) << b.status().to_string();
+  testing::run_on_threads(options, [&](runtime::Runtime& rt, Group& group) -> Task<void> {
+    const auto ops = make_lone_host_ops(0, {{"model", 1}});
+    auto e = *exec::make_execution(rt, *exec::compile(g, {}), {.host_ops = ops->table()});
+    EXPECT_TRUE(e->feed("x", *testing::tensor_of({1, 2, 3, 4, 5, 6}).reshape({2, 3})).ok());
+    const Status s = co_await e->run();
+    EXPECT_TRUE(s.ok()) << s.to_string();
+    EXPECT_EQ(fetched(*e, "turned"), (Values{2, 5, 2, 5, 2, 5}));
+    EXPECT_EQ(fetched(*e, "window"),
+              (Values{1, 1, 2, 1, 4, 5}));  // columns 2, 3 and 4, of which it has 3 to 5
     EXPECT_TRUE((co_await group.leave()).ok());
   });
 }

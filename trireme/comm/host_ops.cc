@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "trireme/op/detail/dispatch.h"
+#include "trireme/comm/copy.h"
+#include "trireme/comm/lone_ops.h"
+#include "trireme/comm/pieces.h"
 
 namespace trireme::comm {
 namespace {
@@ -16,19 +17,7 @@ namespace {
 using exec::HostCall;
 using runtime::Task;
 
-// These ops are over one group; ranks along an axis are another.
-Status expect_whole_group(const HostCall& host) {
-  const std::string& axis = host.node.attrs.get_text("axis");
-  if (axis.empty()) return {};
-  return error(
-      Code::kInvalid,
-      "[comm] node '{}' is an exchange along axis '{}': got an axis, expected none over one group; run "
-      "the graph with host ops of a mesh",
-      host.node.name, axis);
-}
-
 Result<Call> call_of(const HostCall& host, std::uint32_t num_shards) {
-  TR_RETURN_IF_ERROR(expect_whole_group(host));
   const op::Attrs& attrs = host.node.attrs;
   const std::int64_t slot = attrs.get_int("slot");
   // The last slot is the group's own.
@@ -44,18 +33,6 @@ Result<Call> call_of(const HostCall& host, std::uint32_t num_shards) {
   call.label = attrs.get_text("label");
   if (call.label.empty()) call.label = host.node.name;
   return call;
-}
-
-// Collectives work in place: the output starts as the input.
-void copy_input(const Tensor& from, const Tensor& to) {
-  if (from.is_phantom() || to.is_phantom() || from.raw() == to.raw()) return;
-  copy_to_contiguous(from, to);
-}
-
-// The number of bytes handed over.
-void write_token(const HostCall& host) {
-  if (!host.outputs[0].is_phantom())
-    *host.outputs[0].data<std::int64_t>() = static_cast<std::int64_t>(host.inputs[0].type().num_bytes());
 }
 
 // As long as it lives, a cancelled run fails the group.
@@ -78,11 +55,6 @@ class Withdrawal {
   const std::string what_;
   std::uint64_t id_ = 0;
 };
-
-// Nothing may have no address.
-void copy_some(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (bytes > 0) std::memcpy(to, from, bytes);
-}
 
 // Memory that calls use one after the other: as much as is needed at once, kept between runs.
 class Scratch {
@@ -107,11 +79,10 @@ class Scratch {
     Tensor memory_, tensor_;
   };
 
-  // The smallest free piece that is large enough, or a new one. Without storage where `like` has none.
-  Result<Lent> lend(const Tensor& like) {
-    const TensorType bytes{DType::kU8, {static_cast<std::int64_t>(like.type().num_bytes())}};
-    if (like.is_phantom())
-      return Lent(*this, Tensor(Buffer::phantom(cpu_device(), bytes.num_bytes()), bytes), like.type());
+  // The smallest free piece that is large enough, or a new one. Without storage where it is for a phantom.
+  Result<Lent> lend(const TensorType& type, bool phantom) {
+    const TensorType bytes{DType::kU8, {static_cast<std::int64_t>(type.num_bytes())}};
+    if (phantom) return Lent(*this, Tensor(Buffer::phantom(cpu_device(), bytes.num_bytes()), bytes), type);
     auto best = free_.end();
     for (auto it = free_.begin(); it != free_.end(); ++it)
       if (it->type().num_bytes() >= bytes.num_bytes() &&
@@ -124,78 +95,35 @@ class Scratch {
       memory = std::move(*best);
       free_.erase(best);
     }
-    return Lent(*this, std::move(memory), like.type());
+    return Lent(*this, std::move(memory), type);
   }
 
  private:
   std::vector<Tensor> free_;
 };
 
-// Where the pieces of the ranks lie in a whole tensor: one behind the other in each of its `outer` rows.
-// Packed, as collectives need them, they lie one behind the other, each with all of its rows.
-struct Pieces {
-  int dim = 0;
-  std::int64_t outer = 1, inner = 1;    // elements before and behind the dimension
-  std::vector<std::int64_t> starts{0};  // along the dimension, and the end
-  std::size_t elem_bytes = 1;
+// The graph was made for as many ranks as the group has.
+Status expect_world(const Group& group, const HostCall& host) {
+  const std::int64_t world = host.node.attrs.get_int("world");
+  if (world == group.world()) return {};
+  return error(Code::kInvalid, "[comm] node '{}' is for {} ranks: the group has {}", host.node.name, world,
+               group.world());
+}
 
-  static Pieces of(const op::Attrs& attrs, const Tensor& whole) {
-    Pieces p;
-    const Shape& shape = whole.shape();
-    const std::int64_t given = attrs.get_int("dim"), world = attrs.get_int("world");
-    p.dim = static_cast<int>(given < 0 ? given + shape.rank() : given);
-    for (int d = 0; d < shape.rank(); ++d)
-      if (d != p.dim) (d < p.dim ? p.outer : p.inner) *= shape[d];
-    const std::vector<std::int64_t>& sizes = attrs.get_ints("sizes");
-    for (std::int64_t r = 0; r < world; ++r)
-      p.starts.push_back(p.starts.back() +
-                         (sizes.empty() ? shape[p.dim] / world : sizes[static_cast<std::size_t>(r)]));
-    p.elem_bytes = dtype_size(whole.dtype());
-    return p;
-  }
-  int world() const { return static_cast<int>(starts.size()) - 1; }
-  std::int64_t start(int rank) const { return starts[static_cast<std::size_t>(rank)]; }
-  std::int64_t size(int rank) const { return start(rank + 1) - start(rank); }
-  // One behind the other as they lie.
-  bool are_packed() const { return outer == 1; }
-  // Elements of each rank's piece.
-  std::vector<std::int64_t> counts() const {
-    std::vector<std::int64_t> counts;
-    for (int r = 0; r < world(); ++r) counts.push_back(outer * size(r) * inner);
-    return counts;
-  }
-  std::size_t bytes(std::int64_t elems) const { return static_cast<std::size_t>(elems) * elem_bytes; }
-  // Bytes from the beginning of the whole to a piece's part of a row, and of the packed pieces to that.
-  std::size_t in_whole(int rank, std::int64_t row) const {
-    return bytes((row * starts.back() + start(rank)) * inner);
-  }
-  std::size_t in_packed(int rank, std::int64_t row) const {
-    return bytes((outer * start(rank) + row * size(rank)) * inner);
-  }
-  void pack(const std::byte* whole, std::byte* packed) const {
-    for (int r = 0; r < world(); ++r)
-      for (std::int64_t row = 0; row < outer; ++row)
-        copy_some(packed + in_packed(r, row), whole + in_whole(r, row), bytes(size(r) * inner));
-  }
-  void unpack(const std::byte* packed, std::byte* whole) const {
-    for (int r = 0; r < world(); ++r)
-      for (std::int64_t row = 0; row < outer; ++row)
-        copy_some(whole + in_whole(r, row), packed + in_packed(r, row), bytes(size(r) * inner));
-  }
-};
+// The piece is that of this rank.
+Status expect_own(const Group& group, const HostCall& host, const Pieces& pieces, const Tensor& piece) {
+  const int dim = pieces.along.dim;
+  if (piece.shape()[dim] == pieces.size(group.rank())) return {};
+  return error(Code::kInvalid,
+               "[comm] node '{}' has a piece of another rank: got extent {} in dimension {}, expected {} on "
+               "rank {}",
+               host.node.name, piece.shape()[dim], dim, pieces.size(group.rank()), group.rank());
+}
 
-// The graph was made for this group, and the piece is that of this rank.
 Result<Pieces> pieces_of(const Group& group, const HostCall& host, const Tensor& whole, const Tensor& piece) {
-  Pieces p = Pieces::of(host.node.attrs, whole);
-  if (p.world() != group.world())
-    return error(Code::kInvalid, "[comm] node '{}' is for {} ranks: the group has {}", host.node.name,
-                 p.world(), group.world());
-  if (piece.shape()[p.dim] != p.size(group.rank()))
-    return error(
-        Code::kInvalid,
-        "[comm] node '{}' has a piece of another rank: got extent {} in dimension {}, expected {} on "
-        "rank {}",
-        host.node.name, piece.shape()[p.dim], p.dim, p.size(group.rank()), group.rank());
+  TR_RETURN_IF_ERROR(expect_world(group, host));
+  Pieces p = Pieces::of(host.node.attrs, whole.type());
+  TR_RETURN_IF_ERROR(expect_own(group, host, p, piece));
   return p;
 }
 
@@ -220,9 +148,9 @@ Task<Status> allgather(Group& group, Scratch& scratch, Call call, const HostCall
   TR_CO_ASSIGN_OR_RETURN(const Pieces pieces, pieces_of(group, host, whole, piece));
   if (!host.node.attrs.get_ints("sizes").empty()) call.counts = pieces.counts();
   if (pieces.are_packed()) co_return co_await group.allgather(std::move(call), piece, whole);
-  TR_CO_ASSIGN_OR_RETURN(const Scratch::Lent packed, scratch.lend(whole));
+  TR_CO_ASSIGN_OR_RETURN(const Scratch::Lent packed, scratch.lend(whole.type(), whole.is_phantom()));
   std::byte* at = packed.tensor().raw();
-  if (at != nullptr) copy_some(at + pieces.in_packed(group.rank(), 0), piece.raw(), piece.type().num_bytes());
+  if (at != nullptr) copy_bytes(at + pieces.in_packed(group.rank()), piece.raw(), piece.type().num_bytes());
   TR_CO_RETURN_IF_ERROR(co_await group.allgather(std::move(call), Tensor(), packed.tensor()));
   if (at != nullptr) pieces.unpack(at, whole.raw());
   co_return Status();
@@ -233,11 +161,115 @@ Task<Status> reduce_scatter(Group& group, Scratch& scratch, Call call, const Hos
   TR_CO_ASSIGN_OR_RETURN(const Pieces pieces, pieces_of(group, host, whole, piece));
   if (!host.node.attrs.get_ints("sizes").empty()) call.counts = pieces.counts();
   call.algorithm = "fixed-tree";
-  TR_CO_ASSIGN_OR_RETURN(const Scratch::Lent packed, scratch.lend(whole));  // the input stays as it is
+  TR_CO_ASSIGN_OR_RETURN(const Scratch::Lent packed,  // the input stays as it is
+                         scratch.lend(whole.type(), whole.is_phantom()));
   std::byte* at = packed.tensor().raw();
   if (at != nullptr) pieces.pack(whole.raw(), at);
   TR_CO_RETURN_IF_ERROR(co_await group.reduce_scatter(std::move(call), packed.tensor(), Tensor()));
-  if (at != nullptr) copy_some(piece.raw(), at + pieces.in_packed(group.rank(), 0), piece.type().num_bytes());
+  if (at != nullptr) copy_bytes(piece.raw(), at + pieces.in_packed(group.rank()), piece.type().num_bytes());
+  co_return Status();
+}
+
+Task<Status> all_to_all(Group& group, Scratch& scratch, Call call, const HostCall& host) {
+  const Tensor &in = host.inputs[0], &out = host.outputs[0];
+  const op::Attrs& attrs = host.node.attrs;
+  const auto &sizes_from = attrs.get_ints("sizes_from"), &sizes_to = attrs.get_ints("sizes_to");
+  TR_CO_RETURN_IF_ERROR(expect_world(group, host));
+  const int world = group.world();
+  const Pieces from = Pieces::of(out.type(), attrs.get_int("from"), world, sizes_from);
+  const Pieces to = Pieces::of(in.type(), attrs.get_int("to"), world, sizes_to);
+  TR_CO_RETURN_IF_ERROR(expect_own(group, host, from, in));
+  TR_CO_RETURN_IF_ERROR(expect_own(group, host, to, out));
+  if (!sizes_from.empty() || !sizes_to.empty()) {
+    std::int64_t rest = 1;  // elements for an index of either dimension
+    for (int d = 0; d < in.shape().rank(); ++d)
+      if (d != from.along.dim && d != to.along.dim) rest *= in.shape()[d];
+    for (int source = 0; source < world; ++source)
+      for (int target = 0; target < world; ++target)
+        call.counts.push_back(rest * from.size(source) * to.size(target));
+  }
+  TR_CO_ASSIGN_OR_RETURN(const Scratch::Lent sent, scratch.lend(in.type(), in.is_phantom()));
+  TR_CO_ASSIGN_OR_RETURN(const Scratch::Lent received, scratch.lend(out.type(), out.is_phantom()));
+  if (sent.tensor().raw() != nullptr) to.pack(in.raw(), sent.tensor().raw());
+  TR_CO_RETURN_IF_ERROR(co_await group.all_to_all(std::move(call), sent.tensor(), received.tensor()));
+  if (out.raw() != nullptr) from.unpack(received.tensor().raw(), out.raw());
+  co_return Status();
+}
+
+// Who sends which indices of the dimension to whom.
+struct Halo {
+  Pieces pieces;
+  std::vector<std::int64_t> begins, ends;  // of each rank's window
+
+  struct Indices {
+    std::int64_t begin = 0, end = 0;
+    std::int64_t count() const { return std::max<std::int64_t>(0, end - begin); }
+  };
+  // What rank `to` has in its window of what rank `from` holds.
+  Indices shared(int from, int to) const {
+    const auto at = static_cast<std::size_t>(to);
+    return {std::max(begins[at], pieces.start(from)), std::min(ends[at], pieces.start(from + 1))};
+  }
+  std::vector<collective::Edge> edges() const {
+    std::vector<collective::Edge> all;
+    for (int from = 0; from < pieces.world(); ++from)
+      for (int to = 0; to < pieces.world(); ++to)
+        if (const std::int64_t count = pieces.along.elems(shared(from, to).count()); from != to && count > 0)
+          all.push_back({from, to, count});
+    return all;
+  }
+};
+
+Result<Halo> halo_of(const Group& group, const HostCall& host) {
+  TR_RETURN_IF_ERROR(expect_world(group, host));
+  const op::Attrs& attrs = host.node.attrs;
+  const Along along = Along::of(host.inputs[0].type(), attrs.get_int("dim"));
+  std::vector<std::int64_t> sizes = attrs.get_ints("sizes");
+  if (sizes.empty()) sizes.assign(static_cast<std::size_t>(group.world()), host.inputs[0].shape()[along.dim]);
+  Halo halo{Pieces::of(host.inputs[0].type(), along.dim, group.world(), sizes), attrs.get_ints("begins"),
+            attrs.get_ints("ends")};
+  TR_RETURN_IF_ERROR(expect_own(group, host, halo.pieces, host.inputs[0]));
+  const auto at = static_cast<std::size_t>(group.rank());
+  const std::int64_t window = halo.ends[at] - halo.begins[at], own = attrs.get_int("extent");
+  if (window == own) return halo;
+  return error(Code::kInvalid,
+               "[comm] node '{}' has the window of another rank: got extent {}, expected {} on rank {}",
+               host.node.name, own, window, group.rank());
+}
+
+Task<Status> halo_exchange(Group& group, Scratch& scratch, Call call, const HostCall& host) {
+  TR_CO_ASSIGN_OR_RETURN(const Halo halo, halo_of(group, host));
+  const Tensor &in = host.inputs[0], &out = host.outputs[0];
+  const Along& along = halo.pieces.along;
+  const int rank = group.rank();
+  const std::int64_t first = halo.pieces.start(rank), own = halo.pieces.size(rank);
+  const std::int64_t begin = halo.begins[static_cast<std::size_t>(rank)], window = out.shape()[along.dim];
+  call.edges = halo.edges();
+  std::vector<Scratch::Lent> lent;
+  std::vector<Tensor> sent, received;
+  std::vector<Halo::Indices> places;  // of what is received
+  for (const collective::Edge& e : call.edges) {
+    if (e.from != rank && e.to != rank) continue;
+    TR_CO_ASSIGN_OR_RETURN(Scratch::Lent memory, scratch.lend({in.dtype(), {e.count}}, in.is_phantom()));
+    const Halo::Indices shared = halo.shared(e.from, e.to);
+    (e.from == rank ? sent : received).push_back(memory.tensor());
+    if (e.to == rank) places.push_back(shared);
+    if (e.from == rank && in.raw() != nullptr)
+      along.copy(in.raw(), {own, shared.begin - first}, memory.tensor().raw(), {shared.count(), 0},
+                 shared.count());
+    lent.push_back(std::move(memory));
+  }
+  if (out.raw() != nullptr) {
+    fill_with(out, static_cast<float>(host.node.attrs.get_float("fill")));
+    const Halo::Indices kept = halo.shared(rank, rank);
+    along.copy(in.raw(), {own, kept.begin - first}, out.raw(), {window, kept.begin - begin}, kept.count());
+  }
+  if (call.edges.empty()) co_return Status();
+  TR_CO_RETURN_IF_ERROR(co_await group.neighbours(std::move(call), sent, received));
+  if (out.raw() == nullptr) co_return Status();
+  for (std::size_t i = 0; i < places.size(); ++i)
+    along.copy(received[i].raw(), {places[i].count(), 0}, out.raw(), {window, places[i].begin - begin},
+               places[i].count());
   co_return Status();
 }
 
@@ -250,71 +282,43 @@ Task<Status> recv(Group& group, Scratch& /*scratch*/, Call call, const HostCall&
   return group.recv(std::move(call), static_cast<int>(host.node.attrs.get_int("peer")), host.outputs[0]);
 }
 
-// What the op gives where no other rank takes part.
-using Alone = void (*)(int rank, const HostCall& host);
-
-void keep_own(int /*rank*/, const HostCall& host) { copy_input(host.inputs[0], host.outputs[0]); }
-
-// Indices and flags are 0.
-void receive_ones(int /*rank*/, const HostCall& host) {
-  const Tensor& out = host.outputs[0];
-  std::memset(out.raw(), 0, out.type().num_bytes());
-  if (!is_floating(out.dtype())) return;
-  op::detail::dispatch_float(out.dtype(), [&out]<typename T>() {
-    for (T& value : out.values<T>()) value = static_cast<T>(1.0F);
-  });
-}
-
-// Pieces that are longer than this rank's have it several times.
-void repeat_own(int rank, const HostCall& host) {
-  const Tensor &piece = host.inputs[0], &whole = host.outputs[0];
-  const Pieces p = Pieces::of(host.node.attrs, whole);
-  const std::int64_t own = piece.shape()[p.dim];
-  if (own == 0) return receive_ones(rank, host);
-  const std::size_t step = p.bytes(p.inner);
-  for (std::int64_t row = 0; row < p.outer; ++row)
-    for (int r = 0; r < p.world(); ++r)
-      for (std::int64_t i = 0; i < p.size(r); ++i)
-        copy_some(whole.raw() + p.in_whole(r, row) + p.bytes(i * p.inner),
-                  piece.raw() + p.bytes((row * own + i % own) * p.inner), step);
-}
-
-void take_own_piece(int rank, const HostCall& host) {
-  const Tensor &whole = host.inputs[0], &piece = host.outputs[0];
-  const Pieces p = Pieces::of(host.node.attrs, whole);
-  const std::size_t bytes = p.bytes(piece.shape()[p.dim] * p.inner);
-  for (std::int64_t row = 0; row < p.outer; ++row)
-    copy_some(piece.raw() + static_cast<std::size_t>(row) * bytes, whole.raw() + p.in_whole(rank, row),
-              bytes);
-}
-
-void send_to_nobody(int /*rank*/, const HostCall& host) { write_token(host); }
-
 struct Row {
   const char* name;  // of the op
   Run run;
   Alone alone;
 };
-constexpr std::array<Row, 6> kRows{{{"allgather", allgather, repeat_own},
+constexpr std::array<Row, 8> kRows{{{"all_to_all", all_to_all, turn_own},
+                                    {"allgather", allgather, repeat_own},
                                     {"allreduce", allreduce, keep_own},
                                     {"broadcast", broadcast, keep_own},
+                                    {"halo_exchange", halo_exchange, keep_own_window},
                                     {"recv", recv, receive_ones},
                                     {"reduce_scatter", reduce_scatter, take_own_piece},
                                     {"send", send, send_to_nobody}}};
 
+Status no_such_axis(const HostCall& host) {
+  return error(Code::kInvalid,
+               "[comm] node '{}' is an exchange along axis '{}': got an axis that the host ops do not have; "
+               "run the graph with host ops of a mesh that has it",
+               host.node.name, host.node.attrs.get_text("axis"));
+}
+
 class GroupOp final : public exec::HostOp {
  public:
-  GroupOp(Group& group, Scratch& scratch, std::uint32_t num_shards, Run run)
-      : group_(group), scratch_(scratch), num_shards_(num_shards), run_(run) {}
+  GroupOp(const std::map<std::string, Group*>& groups, Scratch& scratch, std::uint32_t num_shards, Run run)
+      : groups_(groups), scratch_(scratch), num_shards_(num_shards), run_(run) {}
   Task<Status> start(HostCall host) override {
+    const auto found = groups_.find(host.node.attrs.get_text("axis"));
+    if (found == groups_.end()) co_return no_such_axis(host);
+    Group& group = *found->second;
     TR_CO_ASSIGN_OR_RETURN(Call call, call_of(host, num_shards_));
-    const Withdrawal withdrawal(group_, host);
-    Task<Status> task = run_(group_, scratch_, std::move(call), host);
+    const Withdrawal withdrawal(group, host);
+    Task<Status> task = run_(group, scratch_, std::move(call), host);
     co_return co_await task;
   }
 
  private:
-  Group& group_;
+  const std::map<std::string, Group*> groups_;  // by axis; "": all ranks
   Scratch& scratch_;
   const std::uint32_t num_shards_;
   const Run run_;
@@ -322,16 +326,17 @@ class GroupOp final : public exec::HostOp {
 
 class LoneOp final : public exec::HostOp {
  public:
-  LoneOp(int rank, Alone alone) : rank_(rank), alone_(alone) {}
+  LoneOp(const std::map<std::string, int>& places, Alone alone) : places_(places), alone_(alone) {}
   Task<Status> start(HostCall host) override {
-    TR_CO_RETURN_IF_ERROR(expect_whole_group(host));
+    const auto found = places_.find(host.node.attrs.get_text("axis"));
+    if (found == places_.end()) co_return no_such_axis(host);
     const bool phantom = !host.outputs.empty() && host.outputs[0].is_phantom();
-    if (!phantom) alone_(rank_, host);
+    if (!phantom) alone_(found->second, host);
     co_return Status();
   }
 
  private:
-  const int rank_;
+  const std::map<std::string, int> places_;  // by axis; "": among all ranks
   const Alone alone_;
 };
 
@@ -359,14 +364,17 @@ bool has_host_op(std::string_view op) {
   return std::any_of(kRows.begin(), kRows.end(), [op](const Row& row) { return row.name == op; });
 }
 
-std::unique_ptr<HostOpTable> make_host_ops(Group& group, std::uint32_t num_shards) {
+std::unique_ptr<HostOpTable> make_host_ops(Group& group, std::uint32_t num_shards,
+                                           std::map<std::string, Group*> axes) {
+  axes.emplace("", &group);
   return std::make_unique<OpTable<GroupOp>>(
-      [&](const Row& row, Scratch& scratch) { return GroupOp(group, scratch, num_shards, row.run); });
+      [&](const Row& row, Scratch& scratch) { return GroupOp(axes, scratch, num_shards, row.run); });
 }
 
-std::unique_ptr<HostOpTable> make_lone_host_ops(int rank) {
+std::unique_ptr<HostOpTable> make_lone_host_ops(int rank, std::map<std::string, int> places) {
+  places.emplace("", rank);
   return std::make_unique<OpTable<LoneOp>>(
-      [rank](const Row& row, Scratch&) { return LoneOp(rank, row.alone); });
+      [&places](const Row& row, Scratch&) { return LoneOp(places, row.alone); });
 }
 
 }  // namespace trireme::comm
