@@ -140,6 +140,8 @@ Json to_json(const Plan& p) {
                  {"update_seconds", p.prediction.update_seconds}}}};
   if (p.prediction.one_worker_seconds > 0)
     json["prediction"]["one_worker_seconds"] = p.prediction.one_worker_seconds;
+  if (p.prediction.axis_seconds > 0) json["prediction"]["axis_seconds"] = p.prediction.axis_seconds;
+  if (p.tiles > 1) json["cuts"] = cuts_to_json(p);
   if (!p.data_sha256.empty()) json["data_sha256"] = p.data_sha256;
   if (!p.codec.empty()) {
     json["codec"] = p.codec;
@@ -209,6 +211,9 @@ Result<Plan> plan_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(p.prediction.update_seconds, json_get<double>(prediction, "update_seconds"));
   if (prediction.contains("one_worker_seconds")) {  // older plans have none
     TR_ASSIGN_OR_RETURN(p.prediction.one_worker_seconds, json_get<double>(prediction, "one_worker_seconds"));
+  }
+  if (prediction.contains("axis_seconds")) {  // with several tiles
+    TR_ASSIGN_OR_RETURN(p.prediction.axis_seconds, json_get<double>(prediction, "axis_seconds"));
   }
   TR_RETURN_IF_ERROR(check_num_buckets(p.buckets.size()));
   if (version == 1) return p;

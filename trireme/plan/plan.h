@@ -17,6 +17,7 @@
 #include "trireme/cost/rates.h"
 #include "trireme/parallel/cells.h"
 #include "trireme/parallel/layout.h"
+#include "trireme/parallel/shard/stored_options.h"
 #include "trireme/plan/step_model.h"
 
 namespace trireme::plan {
@@ -58,8 +59,9 @@ struct StepPrediction {
   double compute_seconds = 0;
   double exchange_seconds = 0;  // not hidden: the part after backward
   double update_seconds = 0;
+  double axis_seconds = 0;        // exchanges within replicas, for which the graphs wait
   double one_worker_seconds = 0;  // of the same batch by one such worker alone; 0: not known
-  double step_seconds() const { return compute_seconds + exchange_seconds + update_seconds; }
+  double step_seconds() const { return compute_seconds + exchange_seconds + update_seconds + axis_seconds; }
   double one_worker_rate(std::int64_t batch) const {  // samples per second
     return one_worker_seconds > 0 ? static_cast<double>(batch) / one_worker_seconds : 0;
   }
@@ -88,6 +90,11 @@ struct Plan {
   std::string kernel_library;                       // what the kernels were built with
   std::map<std::string, std::string> kernels;       // op -> kernel
   std::map<std::string, parallel::Layout> layouts;  // of parameters over the mesh
+  // With several tiles: how the nodes of the train and of the evaluation graph are cut over them.
+  parallel::StoredOptions train_cuts, eval_cuts;
+  // What the tiles of one logical shard exchange in a step, by the cost model, and bytes that one of them
+  // sends.
+  double tile_seconds = 0, tile_bytes = 0;
   std::vector<Bucket> buckets;
   // The workers have one set of weights, and each updates its part (one host).
   bool shared_weights = false;

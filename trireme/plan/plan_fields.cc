@@ -69,6 +69,14 @@ Status read_layouts(const Json& json, Plan& plan) {
   return {};
 }
 
+Status read_cuts(const Json& json, const char* graph, parallel::StoredOptions& to) {
+  TR_ASSIGN_OR_RETURN(const Json cuts, json_get<Json>(json, graph));
+  TR_ASSIGN_OR_RETURN(to.options, json_get<std::vector<std::string>>(cuts, "options"));
+  TR_ASSIGN_OR_RETURN(const std::string nodes, json_get<std::string>(cuts, "nodes"));
+  TR_ASSIGN_OR_RETURN(to.nodes, parallel::StoredOptions::parse_nodes(nodes));
+  return {};
+}
+
 }  // namespace
 
 Json mesh_to_json(const Plan& plan) {
@@ -95,6 +103,17 @@ Json layouts_to_json(const Plan& plan) {
   Json layouts = Json::object();
   for (const auto& [name, layout] : plan.layouts) layouts[name] = layout.to_text();
   return layouts;
+}
+
+Json cuts_to_json(const Plan& plan) {
+  if (plan.tiles == 1) return nullptr;
+  const auto one = [](const parallel::StoredOptions& cuts) {
+    return Json{{"options", cuts.options}, {"nodes", cuts.nodes_text()}};
+  };
+  return {{"train", one(plan.train_cuts)},
+          {"eval", one(plan.eval_cuts)},
+          {"seconds", plan.tile_seconds},
+          {"bytes", plan.tile_bytes}};
 }
 
 Json slots_to_json(const Plan& plan) {
@@ -126,6 +145,13 @@ Status read_cells(const Json& json, Plan& plan) {
   TR_RETURN_IF_ERROR(read_axis(owners, parallel::kStageAxis, plan.segment_owners));
   TR_RETURN_IF_ERROR(as_corrupt(check_owners(plan.cell_owners(), plan.logical_mesh())));
   TR_RETURN_IF_ERROR(check_mesh_field(json, plan));
+  if (plan.tiles > 1) {
+    TR_ASSIGN_OR_RETURN(const Json cuts, json_get<Json>(json, "cuts"));
+    TR_RETURN_IF_ERROR(read_cuts(cuts, "train", plan.train_cuts));
+    TR_RETURN_IF_ERROR(read_cuts(cuts, "eval", plan.eval_cuts));
+    TR_ASSIGN_OR_RETURN(plan.tile_seconds, json_get<double>(cuts, "seconds"));
+    TR_ASSIGN_OR_RETURN(plan.tile_bytes, json_get<double>(cuts, "bytes"));
+  }
   return read_layouts(json, plan);
 }
 

@@ -9,6 +9,7 @@ Json mesh_to_json(const Plan& plan);
 Json logical_mesh_to_json(const Plan& plan);
 Json owners_to_json(const Plan& plan);
 Json layouts_to_json(const Plan& plan);
+Json cuts_to_json(const Plan& plan);  // null where there is one tile
 Json slots_to_json(const Plan& plan);
 Json timetable_to_json(const Plan& plan);
 

@@ -75,6 +75,7 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
   const double shard = before.back();
   StepShape shape;
   shape.compute = waves * shard;
+  shape.axis = waves * plan.tile_seconds;
   shape.loss_at = (waves - 1) * shard +
                   (costs.loss_after < 0 ? shard : before[static_cast<std::size_t>(costs.loss_after) + 1]);
   if (plan.workers() > 1) {
@@ -113,6 +114,7 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
 StepPrediction predict(const Plan& plan, const StepShape& shape) {
   StepPrediction p;
   p.compute_seconds = shape.compute;
+  p.axis_seconds = shape.axis;
   for (const double seconds : shape.update) p.update_seconds += seconds;
   const double step = step_seconds(shape, plan.exchange_order, plan.overlap);
   // What is hidden behind the computation counts as nothing.
@@ -132,7 +134,9 @@ double one_worker_seconds(const Plan& plan, const StepCosts& costs, const cost::
     b.codec.clear();
     b.message_bytes = b.code_bytes = 0;
   }
-  return predict(alone, step_shape(alone, costs, rates)).step_seconds();
+  alone.tile_seconds = 0;
+  // Costs are those of one tile; a worker alone has them all.
+  return plan.tiles * predict(alone, step_shape(alone, costs, rates)).step_seconds();
 }
 
 }  // namespace trireme::plan

@@ -10,9 +10,6 @@
 
 namespace trireme::parallel {
 
-// The input, i64[], by which a run tells a graph its position: "position:model".
-std::string position_input(const ShardAxis& axis);
-
 // The attributes of a node at the shapes of a position.
 graph::Attrs part_attrs(const graph::Node& node, const op::LayoutOption& option, int num_parts, int position);
 

@@ -25,13 +25,17 @@ std::optional<Value> variable_of(const graph::Graph& graph, std::string_view out
   return graph.find_variable(output.substr(kGradient.size()));
 }
 
-// The collective behind a node that a rule adds; its bytes are those of the larger side.
-double collective_seconds(const graph::Graph& g, const graph::Node& node, int num_parts,
-                          const AxisCosts& costs) {
+// The collective that a node of a position is; its bytes are those of the larger side.
+StepCost collective_cost(const graph::Graph& g, const graph::Node& node, int num_parts,
+                         const AxisCosts& costs) {
   TensorType whole = g.type(node.inputs[0]);
-  if (&*node.def == &op::kAllreduce) return cost_of(ReshardStep::kAllreduce, whole, num_parts, costs).seconds;
   if (node.outputs[0].num_bytes() > whole.num_bytes()) whole = node.outputs[0];
-  return cost_of(ReshardStep::kAllToAll, whole, 2, costs).seconds;  // with neighbors
+  if (node.def == &op::kAllreduce) return cost_of(ReshardStep::kAllreduce, whole, num_parts, costs);
+  if (node.def == &op::kAllgather) return cost_of(ReshardStep::kAllgather, whole, num_parts, costs);
+  if (node.def == &op::kReduceScatter) return cost_of(ReshardStep::kReduceScatter, whole, num_parts, costs);
+  if (node.def != &op::kAllToAll) return cost_of(ReshardStep::kAllToAll, whole, 2, costs);  // with neighbors
+  whole.shape.set(0, whole.shape[0] * num_parts);
+  return cost_of(ReshardStep::kAllToAll, whole, num_parts, costs);
 }
 
 class Chooser {
@@ -124,7 +128,7 @@ class Chooser {
     for (std::int32_t i = 0; i < writer.to().size(); ++i) {
       const graph::Node& n = writer.to().node(i);
       if (n.def->has(op::kFeed)) continue;
-      seconds += n.def->has(op::kHostOp) ? collective_seconds(writer.to(), n, parts(), request_.costs)
+      seconds += n.def->has(op::kHostOp) ? collective_cost(writer.to(), n, parts(), request_.costs).seconds
                                          : seconds_of(node_cost(writer.to(), i));
     }
     return seconds;
@@ -172,11 +176,7 @@ class Chooser {
     for (std::int32_t id = 0; id < graph_.size(); ++id)
       out.options.push_back(
           options_.of(id)[static_cast<std::size_t>(outcome.labels[static_cast<std::size_t>(id)])]);
-    for (const auto& [name, v] : graph_.outputs()) {
-      const auto variable = variable_of(graph_, name);
-      out.outputs.push_back(variable ? out.options[static_cast<std::size_t>(variable->node)].outputs[0]
-                                     : AxisCut(op::kReplicate));
-    }
+    out.outputs = output_cuts(graph_, out.options);
     return out;
   }
 
@@ -187,6 +187,16 @@ class Chooser {
 };
 
 }  // namespace
+
+std::vector<AxisCut> output_cuts(const graph::Graph& graph, const std::vector<LayoutOption>& options) {
+  std::vector<AxisCut> cuts;
+  for (const auto& [name, v] : graph.outputs()) {
+    const auto variable = variable_of(graph, name);
+    cuts.push_back(variable ? options[static_cast<std::size_t>(variable->node)].outputs[0]
+                            : AxisCut(op::kReplicate));
+  }
+  return cuts;
+}
 
 AxisCut AxisLayouts::cut_of(const graph::Graph& graph, std::string_view variable) const {
   const auto v = graph.find_variable(variable);
@@ -202,6 +212,19 @@ Result<graph::Graph> shard_graph(const graph::Graph& graph, const AxisLayouts& l
   for (std::int32_t id = 0; id < graph.size(); ++id)
     TR_RETURN_IF_ERROR(writer.put(id, layouts.options[static_cast<std::size_t>(id)]));
   return writer.finish(layouts.outputs);
+}
+
+StepCost exchanges_of(const graph::Graph& part, const ShardAxis& axis, const AxisCosts& costs) {
+  StepCost all;
+  for (std::int32_t id = 0; id < part.size(); ++id) {
+    const graph::Node& node = part.node(id);
+    if (node.def->family != "comm" || node.inputs.empty() || node.attrs.get_text("axis") != axis.name)
+      continue;
+    const StepCost one = collective_cost(part, node, axis.num_parts, costs);
+    all.seconds += one.seconds;
+    all.bytes += one.bytes;
+  }
+  return all;
 }
 
 std::vector<ReshardRow> reshards_of(const graph::Graph& graph, const AxisLayouts& layouts,

@@ -28,6 +28,9 @@ struct AxisLayouts {
   op::AxisCut cut_of(const graph::Graph& graph, std::string_view variable) const;
 };
 
+// How the named outputs of a graph leave where its nodes are cut so.
+std::vector<op::AxisCut> output_cuts(const graph::Graph& graph, const std::vector<op::LayoutOption>& options);
+
 struct ShardRequest {
   ShardAxis axis;
   AxisCosts costs;
@@ -39,8 +42,15 @@ struct ShardRequest {
 // kInvalid names the node that has no allowed option.
 Result<AxisLayouts> choose_layouts(const graph::Graph& graph, const ShardRequest& request);
 
+// The input, i64[], by which a run tells a graph its position: "position:model".
+std::string position_input(const ShardAxis& axis);
+
 // The graph of a position.
 Result<graph::Graph> shard_graph(const graph::Graph& graph, const AxisLayouts& layouts, int position);
+
+// What the collectives along an axis take in the graph of a position, one after the other, and the bytes that
+// it sends.
+StepCost exchanges_of(const graph::Graph& part, const ShardAxis& axis, const AxisCosts& costs);
 
 // A move of a value between layouts, as the graph of a position has it.
 struct ReshardRow {
