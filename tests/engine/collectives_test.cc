@@ -97,7 +97,7 @@ prepare::Compiled compiled_train(const Prepared& prepared, const Graph& graph) {
 
 std::shared_ptr<const Prepared> prepared_for(const job::Job& job, int world) {
   prepare::PrepareOptions options;
-  options.world = world;
+  options.replicas = world;
   options.transport = "inproc";
   const auto made = prepare::prepare(job, kInput, options);
   TR_CHECK(made.ok(), "{}", made.status().to_string());

@@ -53,7 +53,7 @@ std::string first_broken(float weight) {
     batch.x = Tensor::from<float>(std::vector<float>{1}, {1});
     const model::ModelInput input;
     const auto result = co_await find_first_broken(*rt, graph_with_collectives(), variables, input, batch,
-                                                   nullptr, alone->table());
+                                                   {nullptr, alone->table()});
     EXPECT_TRUE(result.ok()) << result.status().to_string();
     if (result.ok()) found = *result;
   };

@@ -25,7 +25,7 @@ float loss_of(std::int32_t shard) { return 1.0F / static_cast<float>(3 + 7 * sha
 Task<void> vote_once(runtime::Runtime& rt, comm::Group& group, Wishes wishes, VoteOutcome& out) {
   const std::vector<collective::LeafRun> owners = parallel::even_runs(kShards, group.world());
   const collective::LeafRun own = owners[static_cast<std::size_t>(group.rank())];
-  Vote vote(rt, group, kShards, /*alone=*/false);
+  Vote vote(rt, group, nullptr, kShards, /*alone=*/false);
   EXPECT_TRUE(vote.take_shards(own).ok());
   for (std::int64_t step = 0; step < 3; ++step) {  // what a step left behind does not count in the next
     for (std::int32_t i = 0; i < own.count; ++i) {
@@ -88,7 +88,7 @@ TEST(Vote, AddsTheBatchesOfAStepUp) {
   comm::testing::expect_finished(
       comm::testing::run_virtual(options, {}, [](runtime::Runtime& rt, comm::Group& group) -> Task<void> {
         const std::vector<collective::LeafRun> owners = parallel::even_runs(2, 2);
-        Vote vote(rt, group, 2, /*alone=*/false);
+        Vote vote(rt, group, nullptr, 2, /*alone=*/false);
         EXPECT_TRUE(vote.take_shards({group.rank(), 1}).ok());
         for (int batch = 0; batch < 3; ++batch) {
           const std::span<float> metrics = vote.metrics(0).values<float>();
@@ -108,7 +108,7 @@ TEST(Vote, OfAWorkerAloneIsItsOwn) {
   options.world = 2;
   comm::testing::expect_finished(
       comm::testing::run_virtual(options, {}, [](runtime::Runtime& rt, comm::Group& group) -> Task<void> {
-        Vote vote(rt, group, 2, /*alone=*/true);
+        Vote vote(rt, group, nullptr, 2, /*alone=*/true);
         EXPECT_TRUE(vote.take_shards({0, 1}).ok());
         vote.metrics(0).values<float>()[0] = static_cast<float>(group.rank());
         EXPECT_TRUE((co_await vote.cast({}, {})).ok());

@@ -59,14 +59,14 @@ void draw(Philox& rng, std::string& v) { v = any_text(rng); }
 void draw(Philox& rng, bool& v) { v = rng.next_below(2) == 1; }
 void draw(Philox& rng, Json& v) { v = v.is_object() ? any_table(rng, 2) : any_list(rng, 2); }
 template <class T>
-void draw(Philox& rng, std::optional<T>& v) {
-  v.reset();
-  if (rng.next_below(3) > 0) draw(rng, v.emplace());
-}
-template <class T>
 void draw(Philox& rng, std::vector<T>& v) {
   v.resize(rng.next_below(4));
   for (T& item : v) draw(rng, item);
+}
+template <class T>
+void draw(Philox& rng, std::optional<T>& v) {
+  v.reset();
+  if (rng.next_below(3) > 0) draw(rng, v.emplace());
 }
 
 template <class T>

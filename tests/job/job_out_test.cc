@@ -20,6 +20,7 @@ void change(std::optional<double>& v) { v = 1.0 / 3.0; }
 void change(std::optional<std::int64_t>& v) { v = 12345678901; }
 void change(std::vector<double>& v) { v = {0.25, 1.0 / 3.0}; }
 void change(std::vector<std::string>& v) { v = {"it's", "two"}; }
+void change(std::optional<std::vector<std::string>>& v) { v = {"it's", "two"}; }
 void change(Json& v) {
   if (v.is_object())
     v["width"] = 64;
@@ -149,12 +150,13 @@ TEST(JobSha256, IgnoresHowTheJobIsRun) {
   std::set<std::string_view> free;
   for (const JobKey& key : job_keys())
     if (!key.decides_result) free.insert(key.path);
-  EXPECT_EQ(free, (std::set<std::string_view>{
-                      "name", "data.prefetch", "train.checkpoint_steps", "train.checkpoint_minutes",
-                      "train.keep_best", "train.trace_steps", "train.events", "train.memory_limit",
-                      "parallel.workers", "parallel.servers", "parallel.colocate", "parallel.transport",
-                      "parallel.overlap", "parallel.deadline_ms", "parallel.check_steps", "parallel.weights",
-                      "parallel.link", "parallel.device_collectives"}));
+  EXPECT_EQ(free,
+            (std::set<std::string_view>{
+                "name", "data.prefetch", "train.checkpoint_steps", "train.checkpoint_minutes",
+                "train.keep_best", "train.trace_steps", "train.events", "train.memory_limit",
+                "parallel.workers", "parallel.mesh", "parallel.servers", "parallel.colocate",
+                "parallel.transport", "parallel.overlap", "parallel.deadline_ms", "parallel.check_steps",
+                "parallel.weights", "parallel.link", "parallel.device_collectives"}));
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST(CodecKeeper, TriesDenseStepsWhereLinksSeemFasterAndGoesBackIfTheyAreLonger)
     job::Job job = auto_job("rounding");
     job.model.layers[0]["out"] = 256;
     prepare::PrepareOptions options;
-    options.world = 3;
+    options.replicas = 3;
     options.transport = "inproc";
     options.link = *cost::parse_link("1mbit,1us");
     const model::ModelInput input{Shape{1, 6, 6}, 4, model::ModelTask::kClassify};

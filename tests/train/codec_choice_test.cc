@@ -40,7 +40,7 @@ cost::LinkModel slow_link() { return *cost::parse_link("1mbit,1us,1us"); }
 
 prepare::PrepareOptions slow_options(const job::Job& job) {
   prepare::PrepareOptions options;
-  options.world = static_cast<int>(job.parallel.workers);
+  options.replicas = static_cast<int>(job.parallel.workers);
   options.transport = "inproc";
   options.link = slow_link();
   return options;

@@ -112,7 +112,7 @@ TEST(Factors, MayBeAllThatTravels) {
     EXPECT_EQ(hash_virtual(factors, data), hash_virtual(dense, data)) << overlap;
   }
   prepare::PrepareOptions options;
-  options.world = 2;
+  options.replicas = 2;
   const auto prepared = prepare::prepare(factors, tiny_input(), options);
   ASSERT_TRUE(prepared.ok()) << prepared.status().to_string();
   EXPECT_TRUE((*prepared)->plan.buckets.back().parameters.empty());
@@ -201,7 +201,7 @@ TEST(Factors, AreFewerBytesWhichTheSummaryShows) {
 TEST(Factors, AreChosenByTheirBytes) {
   prepare::PrepareOptions options;
   const auto chosen = [&](const job::Job& job) {
-    options.world = static_cast<int>(job.parallel.workers);
+    options.replicas = static_cast<int>(job.parallel.workers);
     const auto prepared = prepare::prepare(job, tiny_input(), options);
     EXPECT_TRUE(prepared.ok()) << prepared.status().to_string();
     return prepared.ok() ? prepare::factored_parameters((*prepared)->plan) : std::vector<std::string>{"?"};
@@ -262,7 +262,7 @@ TEST(Factors, AreRefusedWhereTheyCannotBe) {
 
 TEST(Factors, OfAPlanThatDoesNotFitTheModelAreRefused) {
   prepare::PrepareOptions options;
-  options.world = 2;
+  options.replicas = 2;
   const auto prepared = prepare::prepare(factored_job(2), tiny_input(), options);
   ASSERT_TRUE(prepared.ok());
   const auto with = [&](auto change) {

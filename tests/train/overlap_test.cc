@@ -211,7 +211,7 @@ TEST(Overlap, JobsThatMustKnowAllGradientsKeepTheBarrier) {
   job.parallel.workers = 2;
   const auto planned = [&](const job::Job& j) {
     prepare::PrepareOptions options;
-    options.world = static_cast<int>(j.parallel.workers);
+    options.replicas = static_cast<int>(j.parallel.workers);
     const auto prepared = prepare::prepare(j, *job::model_input(j, *data), options);
     EXPECT_TRUE(prepared.ok()) << prepared.status().to_string();
     return (*prepared)->plan.overlap;

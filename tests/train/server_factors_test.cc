@@ -82,7 +82,7 @@ TEST(ServerFactors, AreChosenByTheBytesOfAPush) {
   EXPECT_TRUE(prepare::factors_pay_at_servers(10, 20, 51, 2));
   EXPECT_FALSE(prepare::factors_pay_at_servers(10, 20, 50, 2));
   prepare::PrepareOptions options;
-  options.world = 1;
+  options.replicas = 1;
   const model::ModelInput input{Shape{1, 6, 6}, 4, model::ModelTask::kClassify};
   const auto chosen = [&](const job::Job& job) {
     const auto prepared = prepare::prepare(job, input, options);

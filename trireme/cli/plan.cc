@@ -4,6 +4,7 @@
 #include "trireme/cli/inspect/parts.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/plan_options.h"
+#include "trireme/job/roles.h"
 #include "trireme/prepare/plan_report.h"
 #include "trireme/runtime/real/real_runtime.h"
 
@@ -13,7 +14,7 @@ namespace {
 struct PlanArgs {
   InspectSource model;
   int workers = 0, servers = -1;  // as the job says
-  std::string link;
+  std::string mesh, link;
   double gbit = 0, latency_us = -1;  // not given
   int cores = 0;
   double gflops_per_core = 0;
@@ -22,6 +23,8 @@ struct PlanArgs {
 
 Status apply(const PlanArgs& args, job::Job& job) {
   if (args.workers > 0) job.parallel.workers = args.workers;
+  if (!args.mesh.empty()) job.parallel.mesh = args.mesh;
+  job::take_workers_of_mesh(job, args.workers > 0);
   if (args.servers >= 0) job.parallel.servers = args.servers;
   if (!args.link.empty() && args.gbit > 0)
     return error(Code::kInvalid, "[plan] --link and --gbit both describe the network link; use one of them");
@@ -66,6 +69,7 @@ std::function<int()> add_plan(Options& app) {
   add_inspect_source(app, args->model);
   app.add_option("--workers", args->workers, "Number of workers (parallel.workers)")
       ->check(integer_in(1, 65536));
+  app.add_option("--mesh", args->mesh, "Mesh of the workers, such as data=2,model=4 (parallel.mesh)");
   app.add_option("--servers", args->servers, "Number of parameter servers (parallel.servers)")
       ->check(integer_in(0, 65536));
   app.add_option("--link", args->link,

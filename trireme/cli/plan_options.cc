@@ -31,9 +31,11 @@ prepare::PrepareOptions plan_options(runtime::RealRuntime& rt, const job::Job& j
 
 prepare::PrepareOptions plan_options(const job::Job& job, const cost::Rates& rates) {
   prepare::PrepareOptions options;
-  options.world = job::roles_of(job).workers;
+  const job::Roles roles = job::roles_of(job);
+  options.replicas = roles.num_replicas();
+  options.tiles = roles.mesh.size_of(parallel::kModelAxis);
   options.compute_threads = std::max(1, rates.machine.cores);
-  options.transport = options.world > 1 ? (job.parallel.link.empty() ? "shm" : "tcp") : "none";
+  options.transport = roles.workers > 1 ? (job.parallel.link.empty() ? "shm" : "tcp") : "none";
   options.machine = rates.machine;
   options.link = rates.comm.link;
   options.rates = std::make_shared<cost::Rates>(rates);

@@ -27,7 +27,8 @@ constexpr std::uint64_t kDefaultSeed = 1;
 
 struct SimulateArgs {
   JobSource job;
-  int ranks = 4;
+  int ranks = 0;  // 0: those of the mesh, or 4
+  std::string mesh;
   std::int64_t steps = 1;
   std::int64_t batch_per_rank = 32;
   std::string compute = "phantom";
@@ -62,6 +63,10 @@ Task<void> load(runtime::Runtime& rt, const SimulateArgs& args, job::Job& job,
   status = loaded.status();
   if (!status.ok()) co_return;
   job = std::move(*loaded);
+  if (!args.mesh.empty()) job.parallel.mesh = args.mesh;
+  job.parallel.workers = args.ranks > 0 ? args.ranks : 4;
+  job.given_at.erase("parallel.workers");
+  job::take_workers_of_mesh(job, args.ranks > 0);
   if (args.compute != "real") co_return;
   start::LoadSpec spec;
   spec.cache_dir = places().cache_dir;
@@ -91,10 +96,10 @@ Json phase_row(const std::string& algorithm, const start::SimulateReport& report
           {"wall_seconds", wall_seconds}};
 }
 
-void print_head(const SimulateArgs& args) {
+void print_head(const SimulateArgs& args, const job::Job& job) {
   std::fputs(fmt::format("{} virtual ranks, {} compute; times per step\n{:<11} {:>11} {:>13} {:>11} {:>11} "
                          "{:>12} {:>10} {:>11}\n",
-                         args.ranks, args.compute, "algorithm", "compute", "exposed comm", "step",
+                         job.parallel.workers, args.compute, "algorithm", "compute", "exposed comm", "step",
                          "predicted", "sent/rank", "messages", "took")
                  .c_str(),
              stdout);
@@ -117,12 +122,11 @@ start::SimulateOptions options_for(const SimulateArgs& args, const job::Job& job
                                    const std::string& algorithm) {
   start::SimulateOptions o;
   o.job = job;
-  o.job.parallel.workers = args.ranks;
   o.job.parallel.collective = algorithm;
   o.phantom = args.compute == "phantom";
   if (o.phantom) {
     o.job.train.steps = args.steps;
-    o.job.train.batch = args.batch_per_rank * args.ranks;
+    o.job.train.batch = args.batch_per_rank * job.parallel.workers;
   }
   o.machine.cores = args.cores;
   o.machine.flops_per_second_per_core = args.gflops_per_core * 1e9;
@@ -209,10 +213,10 @@ int run_simulate(const SimulateArgs& args) {
     if (status.ok()) status = add_cluster(args, *rt, options);
     if (status.ok()) status = slow_down(args, options);
     if (!status.ok()) return print_error(status);
-    if (!args.json && &algorithm == &args.algorithms.front()) print_head(args);
+    if (!args.json && &algorithm == &args.algorithms.front()) print_head(args, job);
     const TimeNs before = rt->now();
-    line.show(fmt::format("simulating {} virtual ranks with {} ({} of {}) ...", args.ranks, algorithm,
-                          rows.size() + 1, args.algorithms.size()));
+    line.show(fmt::format("simulating {} virtual ranks with {} ({} of {}) ...", job.parallel.workers,
+                          algorithm, rows.size() + 1, args.algorithms.size()));
     const start::SimulateReport report = start::simulate_training(options, data);
     line.clear();
     for (const auto& rank : report.ranks)
@@ -236,8 +240,10 @@ std::function<int()> add_simulate(Options& app) {
   auto args = std::make_shared<SimulateArgs>();
   add_job_options(app, args->job);
   app.add_option("--ranks", args->ranks,
-                 "Number of virtual workers, one machine each; separate servers have their own machines")
+                 "Number of virtual workers, one machine each; separate servers have their own machines. "
+                 "Default: those of the mesh, or 4")
       ->check(integer_in(1, 65536));
+  app.add_option("--mesh", args->mesh, "Mesh of the workers, such as data=8,model=4 (parallel.mesh)");
   app.add_option("--compute", args->compute,
                  "phantom: only sizes are simulated; real: the arithmetic is done too")
       ->check(one_of({"phantom", "real"}));

@@ -11,6 +11,7 @@
 #include "trireme/cli/predict_model.h"
 #include "trireme/cli/progress_bar.h"
 #include "trireme/cli/slow.h"
+#include "trireme/job/roles.h"
 #include "trireme/runtime/real/this_process.h"
 #include "trireme/start/run_end.h"
 #include "trireme/start/run_rank.h"
@@ -29,6 +30,7 @@ struct TrainArgs {
   std::string run_dir;
   int workers = 0;          // 0: as the job says
   int servers = -1;         // -1: as the job says
+  std::string mesh;         // "": as the job says
   std::string transport;    // "": as the job says
   std::string device;       // empty: as the job says
   std::string coordinator;  // "": as the launcher says
@@ -48,6 +50,7 @@ struct TrainArgs {
 
 // What the options change in the job, but for --workers, which the number of ranks may decide.
 void apply_options(const TrainArgs& args, job::Job& job) {
+  if (!args.mesh.empty()) job.parallel.mesh = args.mesh;
   if (args.servers >= 0) job.parallel.servers = args.servers;
   if (!args.transport.empty()) job.parallel.transport = args.transport;
   if (!args.device.empty()) job.train.device = args.device;
@@ -175,6 +178,7 @@ Task<void> launcher_main(runtime::Runtime& rt, const TrainArgs& args, Result<job
   if (!job.ok()) co_return;
   if (args.workers > 0) job->parallel.workers = args.workers;
   apply_options(args, *job);
+  job::take_workers_of_mesh(*job, args.workers > 0);
   if (args.hosts.empty()) co_return;
   start::HostsRun run = hosts_run(args, *job);
   finished = co_await start::train_on_hosts(rt, std::move(run));
@@ -234,6 +238,11 @@ constexpr const char *kWorkers = "Workers", *kHosts = "Several hosts", *kOutput 
 void add_worker_options(Options& app, TrainArgs& args) {
   app.add_option("--workers", args.workers, "Number of workers (overrides parallel.workers)")
       ->check(integer_in(1, 65536))
+      ->group(kWorkers);
+  app.add_option("--mesh", args.mesh,
+                 "How the workers share the work, such as data=2,model=4: replicas of the model, each cut "
+                 "over workers (overrides parallel.mesh)")
+      ->type_name("AXES")
       ->group(kWorkers);
   app.add_option("--servers", args.servers,
                  "Number of parameter servers, each in its own process (overrides parallel.servers)")

@@ -77,6 +77,7 @@ Result<std::unique_ptr<Evaluator>> Evaluator::make(runtime::Runtime& rt, Evaluat
     TR_ASSIGN_OR_RETURN(auto execution, exec::make_execution(rt, o.graph, std::move(with)));
     TR_ASSIGN_OR_RETURN(prepare::BatchTensors batch, prepare::allocate_batch(device, o.input, o.batch));
     TR_RETURN_IF_ERROR(prepare::feed_batch(*execution, o.graph->graph(), o.input, batch));
+    TR_RETURN_IF_ERROR(prepare::feed_tile(*execution, o.graph->graph(), o.tile));
     state->executions.push_back(std::move(execution));
     state->batches.push_back(std::move(batch));
   }

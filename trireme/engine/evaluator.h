@@ -29,6 +29,7 @@ struct EvaluatorOptions {
   int slots = 1;                         // batches at once
   exec::DeviceMirror* mirror = nullptr;  // of the variables, where they stay on a GPU
   Device* arena = nullptr;               // where graphs of a GPU work; null: each in memory of its own
+  int tile = 0;                          // position along the model axis
   exec::HostOps host_ops = {};           // runs are numbered from 0 in each call of run() and visit()
 };
 

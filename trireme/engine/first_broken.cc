@@ -101,8 +101,7 @@ runtime::Task<Result<std::string>> find_not_finite(runtime::Runtime& rt, comm::G
 runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph::Graph graph,
                                                      exec::Variables& variables,
                                                      const model::ModelInput& input,
-                                                     const prepare::BatchTensors& batch,
-                                                     std::shared_ptr<Device> device, exec::HostOps host_ops) {
+                                                     const prepare::BatchTensors& batch, RunAgain how) {
   for (const std::string& name : variables.names()) {
     const Result<Tensor> w = variables.get(name);
     if (graph.find_variable(name) && w.ok() && !all_finite(*w))
@@ -110,7 +109,7 @@ runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph
   }
   if (!all_finite(batch.x)) co_return std::string("the data of this batch");
   exec::CompileOptions options;
-  options.device = std::move(device);
+  options.device = std::move(how.device);
   const std::int32_t size = graph.size();
   const std::vector<bool> needed = nodes_of_loss(graph);
   std::vector<graph::Value> probes;
@@ -127,9 +126,10 @@ runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph
   TR_CO_ASSIGN_OR_RETURN(const auto compiled, exec::compile(graph, std::move(options)));
   exec::ExecutionOptions with;
   with.variables = &variables;
-  with.host_ops = std::move(host_ops);
+  with.host_ops = std::move(how.host_ops);
   TR_CO_ASSIGN_OR_RETURN(const auto execution, exec::make_execution(rt, compiled, std::move(with)));
   TR_CO_RETURN_IF_ERROR(prepare::feed_batch(*execution, compiled->graph(), input, batch));
+  TR_CO_RETURN_IF_ERROR(prepare::feed_tile(*execution, compiled->graph(), how.tile));
   TR_CO_RETURN_IF_ERROR(co_await execution->run());
   for (const graph::Value v : probes) {
     TR_CO_ASSIGN_OR_RETURN(const Tensor t, execution->fetch(probe_name(v.node, v.index)));

@@ -19,16 +19,21 @@ runtime::Task<std::string> find_not_finite(runtime::Runtime& rt, io::NamedTensor
 runtime::Task<Result<std::string>> find_not_finite(runtime::Runtime& rt, comm::Group& group,
                                                    const HeldState& holding, std::int64_t step);
 
+// How a graph is run once more.
+struct RunAgain {
+  // Where the graph was made to run; null: the host. What suits a GPU takes a host minutes.
+  std::shared_ptr<Device> device = nullptr;
+  exec::HostOps host_ops = {};  // for those of the graph; only this rank runs it again
+  int tile = 0;                 // position along the model axis
+};
+
 // Runs once more what the output `loss` of `graph` is made of (all of a graph that has none), on the same
 // variables and batch, keeping every value, and names the first one, in the order of computation, that is not
 // finite: "'fc1/matmul' (matmul), though what it reads is finite" or "variable 'fc1/weight', ...". Empty:
-// none is. `device`: where the graph was made to run (null: the host); what suits a GPU takes a host minutes.
-// `host_ops`: for those of the graph; only this rank runs it again (comm::make_lone_host_ops).
+// none is.
 runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph::Graph graph,
                                                      exec::Variables& variables,
                                                      const model::ModelInput& input,
-                                                     const prepare::BatchTensors& batch,
-                                                     std::shared_ptr<Device> device = nullptr,
-                                                     exec::HostOps host_ops = {});
+                                                     const prepare::BatchTensors& batch, RunAgain how = {});
 
 }  // namespace trireme::engine

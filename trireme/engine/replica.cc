@@ -18,10 +18,22 @@ namespace trireme::engine {
 
 using runtime::Task;
 
+namespace {
+
+constexpr std::uint32_t kEvalShards = 1U << 16;
+
+}  // namespace
+
 struct Replica::State {
   State(runtime::Runtime& r, comm::Group& g, const job::Job& j, std::shared_ptr<const prepare::Prepared> p,
         std::shared_ptr<const data::Dataset> d, ReplicaLinks l)
-      : rt(r), group(g), job(j), links(std::move(l)), prepared(std::move(p)), data(std::move(d)) {}
+      : rt(r),
+        group(g),
+        job(j),
+        links(std::move(l)),
+        prepared(std::move(p)),
+        data(std::move(d)),
+        mesh(prepared->plan.mesh()) {}
 
   runtime::Runtime& rt;
   comm::Group& group;
@@ -29,8 +41,11 @@ struct Replica::State {
   const ReplicaLinks links;
   const std::shared_ptr<const prepare::Prepared> prepared;
   const std::shared_ptr<const data::Dataset> data;
+  const parallel::Mesh mesh;
   // Collectives and messages in graphs of evaluations, whose batches count as shards: several run at once.
-  const std::unique_ptr<comm::HostOpTable> eval_ops = comm::make_host_ops(group, 1U << 16);
+  const std::unique_ptr<comm::HostOpTable> eval_ops = links.lines != nullptr
+                                                          ? links.lines->make_host_ops(kEvalShards)
+                                                          : comm::make_host_ops(group, kEvalShards);
   std::vector<collective::LeafRun> owners;  // of logical shards, per worker
   GpuSide gpu;
   StepTrace trace;
@@ -45,6 +60,8 @@ struct Replica::State {
   // One set of weights for all workers, in lock step: each updates its part.
   bool shares() const { return !links.shared_weights.empty() && !links.leased; }
   collective::LeafRun own_run() const;
+  // Those that hold what this rank does, by replica.
+  comm::Group& peers() const { return links.lines != nullptr ? links.lines->data() : group; }
 
   Status make_model(const agree::AgreementRow& row);
   Status make_rule(const agree::AgreementRow& row);
@@ -53,7 +70,7 @@ struct Replica::State {
 };
 
 collective::LeafRun Replica::State::own_run() const {
-  collective::LeafRun run = owners[static_cast<std::size_t>(group.rank())];
+  collective::LeafRun run = owners[static_cast<std::size_t>(mesh.replica_of(group.rank()))];
   if (links.leased) run.count = 1;  // of any unit
   return run;
 }
@@ -65,7 +82,7 @@ Status Replica::State::make_model(const agree::AgreementRow& row) {
   WeightsOptions options;
   options.shared = links.shared_weights;
   options.shared_states = links.shared_states;
-  options.fills = !shares() || group.rank() == 0;
+  options.fills = !shares() || peers().rank() == 0;
   options.rank = group.rank();
   options.with_agreed = links.leased;
   TR_ASSIGN_OR_RETURN(weights, Weights::make(rt, *prepared, gpu, std::move(options)));
@@ -73,7 +90,7 @@ Status Replica::State::make_model(const agree::AgreementRow& row) {
   sum_options.leased = row.pace != agree::Pace::kStep;
   sum_options.scattered = shares() && prepared->finite_check == nullptr;
   sum_options.device_sum = links.device_sum;
-  TR_ASSIGN_OR_RETURN(sums, make_sums(rt, group, job, *prepared, gpu, sum_options));
+  TR_ASSIGN_OR_RETURN(sums, make_sums(rt, peers(), job, *prepared, gpu, sum_options));
   return {};
 }
 
@@ -84,9 +101,9 @@ Status Replica::State::make_rule(const agree::AgreementRow& row) {
   }
   agree::RuleContext with;
   with.rt = &rt;
-  with.workers = &group;
-  with.worker = group.rank();
-  with.num_workers = group.world();
+  with.workers = &peers();
+  with.worker = peers().rank();
+  with.num_workers = peers().world();
   with.mail = links.mail;
   with.servers = links.servers;
   with.seed = static_cast<std::uint64_t>(job.train.seed);
@@ -114,6 +131,7 @@ Status Replica::State::make_rule(const agree::AgreementRow& row) {
 Status Replica::State::make_steps(const agree::AgreementRow& row) {
   StepsOptions o;
   o.group = &group;
+  o.lines = links.lines;
   o.job = &job;
   o.prepared = prepared.get();
   o.data = data;
@@ -142,6 +160,7 @@ Status Replica::State::make_evaluator() {
   options.mirror = gpu.mirror.get();
   options.arena = gpu.arena.get();
   options.host_ops = eval_ops->table();
+  options.tile = prepared->tile;
   TR_ASSIGN_OR_RETURN(evaluator, Evaluator::make(rt, std::move(options)));
   const std::int64_t most =
       std::max(evaluator->num_batches(Part::kTest), evaluator->num_batches(Part::kValidation));
@@ -229,17 +248,17 @@ Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
     values = results.values<float>();
     std::fill(values.begin(), values.end(), 0.0F);
   }
-  const parallel::Mesh mesh = p.plan().mesh();
-  const int replica = mesh.replica_of(p.group.rank()), replicas = mesh.num_replicas();
+  const int replica = p.mesh.replica_of(p.group.rank()), replicas = p.mesh.num_replicas();
   std::int64_t begin = batches * replica / replicas, end = batches * (replica + 1) / replicas;
-  if (graph::has_collectives(p.prepared->eval->graph())) {  // as many in every replica: the last may be empty
+  // Replicas that meet in the graph: as many in every one, of which the last may be empty.
+  if (prepare::replicas_meet(p.prepared->eval->graph())) {
     const std::int64_t each = (batches + replicas - 1) / replicas;
     begin = each * replica;
     end = begin + each;
   }
   Status status = co_await p.evaluator->run(part, begin, end, values);
   if (!status.ok()) co_return status;
-  if (!mesh.speaks(p.group.rank())) std::fill(values.begin(), values.end(), 0.0F);
+  if (!p.mesh.speaks(p.group.rank())) std::fill(values.begin(), values.end(), 0.0F);
   // Every entry is of one rank and zero elsewhere, so any order of summation gives the same bits.
   comm::Call call;
   call.step = static_cast<std::uint32_t>(step);
@@ -273,6 +292,7 @@ Status Replica::add_to_next(const std::map<std::string, Tensor>& kept) {
   return {};
 }
 const std::vector<collective::LeafRun>& Replica::owners() const { return state_->owners; }
+const parallel::Mesh& Replica::mesh() const { return state_->mesh; }
 comm::NamedState Replica::shard_state() const {
   return state_->links.leased ? comm::NamedState() : engine::shard_state(state_->sums);
 }
@@ -306,7 +326,7 @@ Result<HeldState> Replica::held(const io::NamedTensors& tensors) const {
 }
 
 HeldState held_shards(const Replica& replica, const comm::Group& group) {
-  return hold_rows(replica.shard_state(), replica.owners(), group.rank());
+  return hold_rows(replica.shard_state(), replica.owners(), replica.mesh(), group.rank());
 }
 
 }  // namespace trireme::engine

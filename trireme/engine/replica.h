@@ -11,6 +11,7 @@
 #include "trireme/comm/sum/gradient_sum.h"
 #include "trireme/engine/batch_feed.h"
 #include "trireme/engine/evaluator.h"
+#include "trireme/engine/mesh_lines.h"
 #include "trireme/engine/state/held_state.h"
 #include "trireme/engine/step.h"
 #include "trireme/io/safetensors.h"
@@ -26,6 +27,8 @@ class Replica;
 
 // What a replica works with beside its group of workers.
 struct ReplicaLinks {
+  // Not null: the lines of the mesh; otherwise every worker has the whole model.
+  const MeshLines* lines = nullptr;
   comm::Mailbox* mail = nullptr;
   server::Client* servers = nullptr;
   // Not empty: the weights are there, one vector per bucket, shared with other replicas: under Hogwild, and
@@ -43,7 +46,8 @@ struct ReplicaLinks {
   bool leased = false;
 };
 
-// On the loop of one Runtime. The group's rank decides which shards it runs.
+// On the loop of one Runtime. The group is that of all workers; its rank decides which shards this one runs,
+// and of which part of the model.
 class Replica {
  public:
   static Result<std::unique_ptr<Replica>> make(runtime::Runtime& rt, comm::Group& group, const job::Job& job,
@@ -67,7 +71,8 @@ class Replica {
   runtime::Task<Result<StepOutput>> run_step(StepInput input);
   // Other logical shards from batch `first` on; `owners` as in the plan. After drain().
   Status reassign(std::vector<collective::LeafRun> owners, std::int64_t first, std::int64_t end);
-  const std::vector<collective::LeafRun>& owners() const;
+  const std::vector<collective::LeafRun>& owners() const;  // per replica
+  const parallel::Mesh& mesh() const;
   // What belongs to logical shards and goes where they go (residuals of codecs), in lock step:
   // "<name>/<bucket>", [shards of this worker, elements] each. Live memory; after drain() what a GPU keeps is
   // there too.

@@ -55,6 +55,7 @@ Status ShardRuns::make_execution(std::size_t place, Shard& shard) const {
     TR_RETURN_IF_ERROR(bind(b, shard.memory[b], options.bindings));
   TR_RETURN_IF_ERROR(o_.loss->bind(place, options.bindings));
   TR_ASSIGN_OR_RETURN(shard.execution, exec::make_execution(rt_, o_.prepared->train, std::move(options)));
+  TR_RETURN_IF_ERROR(prepare::feed_tile(*shard.execution, o_.prepared->train->graph(), o_.prepared->tile));
   shard.execution->on_notice(
       [this, place](int notice, const std::shared_ptr<Event>& point) { o_.on_notice(place, notice, point); });
   return {};

@@ -42,7 +42,8 @@ void Steps::make_loss() {
     coming_[static_cast<std::size_t>(parts.final_after[b])] += std::max(1, notices[b]);
   ++coming_[static_cast<std::size_t>(parts.loss_after)];
   const bool alone = plan().timetable != plan::Timetable::kLockStep;
-  vote_ = std::make_unique<Vote>(rt_, *o_.group, plan().logical_shards, alone);
+  comm::Group* const tiles = o_.lines != nullptr ? o_.lines->model() : nullptr;
+  vote_ = std::make_unique<Vote>(rt_, peers(), tiles, plan().logical_shards, alone);
   LossWatch::Options o;
   o.prepared = o_.prepared;
   o.gpu = o_.gpu;
@@ -73,8 +74,8 @@ Status Steps::make_updates() {
   o.gpu = o_.gpu;
   o.weights = o_.weights;
   o.sums = o_.sums;
-  o.rank = o_.group->rank();
-  o.world = o_.group->world();
+  o.rank = peers().rank();
+  o.world = peers().world();
   o.here = o_.updates_here;
   o.shared = o_.shared;
   TR_ASSIGN_OR_RETURN(updates_, Updates::make(rt_, o));
@@ -217,10 +218,12 @@ Task<Status> Steps::explain_broken_loss() {
   std::string what;
   TR_CO_RETURN_IF_ERROR(co_await o_.gpu->wait_for_queue(rt_));
   if (o_.gpu->mirror != nullptr) TR_CO_RETURN_IF_ERROR(o_.gpu->mirror->download_all());
-  const auto alone = comm::make_lone_host_ops(o_.group->rank());
-  auto found = co_await find_first_broken(
-      rt_, o_.prepared->train->graph(), o_.weights->variables(), o_.prepared->input,
-      now_.batch[static_cast<std::size_t>(loss_->broken_place())], o_.prepared->device, alone->table());
+  const auto alone =
+      o_.lines != nullptr ? o_.lines->make_lone_host_ops() : comm::make_lone_host_ops(o_.group->rank());
+  auto found = co_await find_first_broken(rt_, o_.prepared->train->graph(), o_.weights->variables(),
+                                          o_.prepared->input,
+                                          now_.batch[static_cast<std::size_t>(loss_->broken_place())],
+                                          {o_.prepared->device, alone->table(), o_.prepared->tile});
   if (found.ok() && !found->empty()) what = "; the first tensor that broke: " + *found;
   co_return error(
       Code::kInternal,

@@ -9,11 +9,13 @@
 #include "trireme/engine/batch_feed.h"
 #include "trireme/engine/conductor.h"
 #include "trireme/engine/loss_watch.h"
+#include "trireme/engine/mesh_lines.h"
 
 namespace trireme::engine {
 
 struct StepsOptions {
-  comm::Group* group = nullptr;
+  comm::Group* group = nullptr;      // of all workers
+  const MeshLines* lines = nullptr;  // null: every worker has the whole model
   const job::Job* job = nullptr;
   const prepare::Prepared* prepared = nullptr;
   std::shared_ptr<const data::Dataset> data;
@@ -59,8 +61,11 @@ class Steps {
   Steps(runtime::Runtime& rt, StepsOptions options)
       : rt_(rt),
         o_(std::move(options)),
-        host_ops_(
-            comm::make_host_ops(*o_.group, static_cast<std::uint32_t>(o_.prepared->plan.logical_shards))) {}
+        host_ops_(o_.lines != nullptr ? o_.lines->make_host_ops(num_shards())
+                                      : comm::make_host_ops(*o_.group, num_shards())) {}
+  std::uint32_t num_shards() const { return static_cast<std::uint32_t>(o_.prepared->plan.logical_shards); }
+  // Those that hold what this rank does, by replica.
+  comm::Group& peers() const { return o_.lines != nullptr ? o_.lines->data() : *o_.group; }
   const plan::Plan& plan() const { return o_.prepared->plan; }
   Status make_updates();
   void make_runs();

@@ -160,7 +160,8 @@ Task<Result<GradientCheck>> Updates::check() {
   if (rt_.is_phantom()) co_return own;
   TR_CO_ASSIGN_OR_RETURN(const Tensor good, finite_check_->fetch("finite"));
   own.finite = *reinterpret_cast<const std::uint8_t*>(good.raw()) != 0;
-  if (o_.job->train.optimizer.clip_norm > 0) {
+  // A tile that has nothing for itself has no squares.
+  if (o_.prepared->finite_check->graph().find_output("squares")) {
     TR_CO_ASSIGN_OR_RETURN(const Tensor squares, finite_check_->fetch("squares"));
     own.squares = *squares.data<float>();
   }

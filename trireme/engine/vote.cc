@@ -1,5 +1,7 @@
 #include "trireme/engine/vote.h"
 
+#include <algorithm>
+
 #include "trireme/comm/sum/shard_tree.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/slots.h"
@@ -11,6 +13,7 @@ namespace {
 // What a leaf has; wishes are counted.
 enum Place : std::size_t { kLoss, kCorrect, kStop, kSave, kBroken, kSquares };
 static_assert(kSquares + 1 == plan::kVoteElems);
+constexpr std::size_t kFirstOfParts = kStop;  // what the ranks of a replica may differ in
 
 }  // namespace
 
@@ -25,6 +28,9 @@ Status Vote::take_shards(collective::LeafRun run) {
     leaves_.push_back(std::move(own));
   }
   kept_.resize(count);
+  if (parts_ != nullptr && of_parts_.is_null()) {
+    TR_ASSIGN_OR_RETURN(of_parts_, parts_->allocate({DType::kF32, {plan::kVoteElems - kFirstOfParts}}));
+  }
   return {};
 }
 
@@ -49,7 +55,7 @@ void Vote::say(bool finite, float squares) {
 }
 
 void Vote::write_leaves(const StepInput& step) {
-  const bool counts = alone_ || group_.rank() == 0;  // every rank holds all of every gradient
+  const bool counts = alone_ || group_.rank() == 0;  // every replica has all of every gradient
   for (std::size_t place = 0; place < leaves_.size(); ++place) {
     float* leaf = leaves_[place].data<float>();
     const bool first = place == 0;
@@ -70,9 +76,24 @@ void Vote::read() {
   outcome_.squares = sum[kSquares];
 }
 
+// Along the fixed tree over the parts.
+runtime::Task<Status> Vote::add_parts(const StepInput& step) {
+  comm::Call call;
+  call.step = static_cast<std::uint32_t>(step.step);
+  call.slot = plan::kSlotVote;
+  call.label = "vote of a replica";
+  call.algorithm = "fixed-tree";
+  float* const leaf = rt_.is_phantom() ? nullptr : leaves_[0].data<float>() + kFirstOfParts;
+  if (leaf != nullptr) std::copy_n(leaf, of_parts_.shape().num_elems(), of_parts_.data<float>());
+  TR_CO_RETURN_IF_ERROR(co_await parts_->allreduce(std::move(call), of_parts_));
+  if (leaf != nullptr) std::copy_n(of_parts_.data<float>(), of_parts_.shape().num_elems(), leaf);
+  co_return Status();
+}
+
 runtime::Task<Status> Vote::cast(StepInput step, std::vector<collective::LeafRun> owners) {
   if (!rt_.is_phantom()) write_leaves(step);
   say(true, 0);
+  if (parts_ != nullptr) TR_CO_RETURN_IF_ERROR(co_await add_parts(step));
   if (!alone_) {
     comm::Call call;
     call.step = static_cast<std::uint32_t>(step.step);

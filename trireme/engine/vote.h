@@ -2,8 +2,9 @@
 // save, whether all gradients are numbers, and their norm.
 //
 // Every logical shard is a leaf with a few numbers, added up along the fixed tree over shards: the outcome is
-// the same to the bit on every rank and for any number of them. Where a step waits for nothing but the loss,
-// ranks vote while backward runs.
+// the same to the bit on every rank and for any number of them. Where the parts of a replica are on several
+// ranks, they first add what each of them wishes and has found; the loss they all have. Where a step waits
+// for nothing but the loss, ranks vote while backward runs.
 #pragma once
 
 #include <array>
@@ -24,9 +25,10 @@ struct VoteOutcome {
 // On the loop of one Runtime.
 class Vote {
  public:
-  // `alone`: nobody else votes on this rank's steps.
-  Vote(runtime::Runtime& rt, comm::Group& group, std::int32_t num_shards, bool alone)
-      : rt_(rt), group_(group), num_shards_(num_shards), alone_(alone) {}
+  // `replicas`: the ranks that run the shards, by replica; `parts`: those that hold the parts of this rank's
+  // replica, null where it has them all. `alone`: nobody else votes on this rank's steps.
+  Vote(runtime::Runtime& rt, comm::Group& replicas, comm::Group* parts, std::int32_t num_shards, bool alone)
+      : rt_(rt), group_(replicas), parts_(parts), num_shards_(num_shards), alone_(alone) {}
 
   // Memory for the shards of a run. Places that stay keep theirs.
   Status take_shards(collective::LeafRun run);
@@ -45,13 +47,16 @@ class Vote {
 
  private:
   void write_leaves(const StepInput& step);
+  runtime::Task<Status> add_parts(const StepInput& step);
   void read();
 
   runtime::Runtime& rt_;
   comm::Group& group_;
+  comm::Group* const parts_;
   const std::int32_t num_shards_;
   const bool alone_;
   std::vector<Tensor> leaves_;  // per shard; the first receives the sum
+  Tensor of_parts_;             // what the first leaf has beside loss and correct count
   std::vector<std::array<float, 2>> kept_;
   bool finite_ = true;
   float squares_ = 0;

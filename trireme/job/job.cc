@@ -100,11 +100,6 @@ bool set_value(const toml::node& node, bool& out) {
   return v != nullptr && (out = v->get(), true);
 }
 template <class T>
-bool set_value(const toml::node& node, std::optional<T>& out) {
-  T value{};
-  return set_value(node, value) && (out = value, true);
-}
-template <class T>
 bool set_value(const toml::node& node, std::vector<T>& out) {
   const auto* list = node.as_array();
   std::vector<T> items;
@@ -114,6 +109,11 @@ bool set_value(const toml::node& node, std::vector<T>& out) {
     return false;
   out = std::move(items);
   return true;
+}
+template <class T>
+bool set_value(const toml::node& node, std::optional<T>& out) {
+  T value{};
+  return set_value(node, value) && (out = value, true);
 }
 bool set_value(const toml::node& node, Json& out) {
   Json json;
@@ -177,14 +177,14 @@ std::string text_of(const std::string& v) {
   return out;
 }
 template <class T>
-std::string text_of(const std::optional<T>& v) {
-  return v ? text_of(*v) : std::string();
-}
-template <class T>
 std::string text_of(const std::vector<T>& v) {
   std::string out;
   for (const T& item : v) out += (out.empty() ? "" : ", ") + text_of(item);
   return "[" + out + "]";
+}
+template <class T>
+std::string text_of(const std::optional<T>& v) {
+  return v ? text_of(*v) : std::string();
 }
 std::string text_of(const Json& v) {
   std::string out;
@@ -250,7 +250,9 @@ Status not_toml(std::string_view source, const toml::parse_error& e) {
 // The value of --set as a TOML node under "value". Texts need no quotes, lists no brackets.
 Result<toml::table> parse_set_value(const JobKey& key, std::string_view value) {
   std::string text(value);
-  const bool texts = std::holds_alternative<std::vector<std::string>* (*)(Job&)>(key.field);
+  using Texts = std::vector<std::string>;
+  const bool texts = std::holds_alternative<Texts* (*)(Job&)>(key.field) ||
+                     std::holds_alternative<std::optional<Texts>* (*)(Job&)>(key.field);
   const bool list = texts || std::holds_alternative<std::vector<double>* (*)(Job&)>(key.field);
   if (list && !value.starts_with('[')) {
     std::string items;
@@ -274,9 +276,9 @@ Result<toml::table> parse_set_value(const JobKey& key, std::string_view value) {
 }  // namespace
 
 std::string_view value_kind(const JobKey& key) {
-  static constexpr const char* kNames[] = {"an integer",        "a number", "a string",
-                                           "true or false",     "a number", "a list of numbers",
-                                           "a list of strings", "a table",  "an integer"};
+  static constexpr const char* kNames[] = {
+      "an integer",        "a number",          "a string", "true or false", "a number",
+      "a list of numbers", "a list of strings", "a table",  "an integer",    "a list of strings"};
   static constexpr const char* kOptionNames[] = {"an integer", "a number", "true or false", "a string"};
   if (const auto* option = std::get_if<OptionField>(&key.field))
     return kOptionNames[option->spec->default_value.index()];

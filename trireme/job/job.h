@@ -75,7 +75,9 @@ struct Job {
     Optimizer optimizer;
   } train;
   struct Parallel {
-    std::int64_t workers = 1, servers = -1;  // -1: as many as the agreement needs
+    std::int64_t workers = 1, servers = -1;           // -1: as many as the agreement needs
+    std::string mesh;                                 // of the workers: "data=2,model=2"; empty: data=workers
+    std::optional<std::vector<std::string>> layouts;  // pins: "fc*/weight: model=0"
     std::string agreement = "bsp";
     OptionValues agreement_options;  // of the agreement's row, by the names there: "period"
     std::string codec = "none";
@@ -119,7 +121,8 @@ struct JobKey {
   using Field = std::variant<std::int64_t* (*)(Job&), double* (*)(Job&), std::string* (*)(Job&),
                              bool* (*)(Job&), std::optional<double>* (*)(Job&),
                              std::vector<double>* (*)(Job&), std::vector<std::string>* (*)(Job&),
-                             Json* (*)(Job&), std::optional<std::int64_t>* (*)(Job&), OptionField>;
+                             Json* (*)(Job&), std::optional<std::int64_t>* (*)(Job&),
+                             std::optional<std::vector<std::string>>* (*)(Job&), OptionField>;
   std::string_view path;
   std::string_view doc;
   Field field;

@@ -4,6 +4,7 @@
 #include "trireme/data/source.h"
 #include "trireme/job/job_checker.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/optimizer_options.h"
 
@@ -161,13 +162,19 @@ void check_optimizer(JobChecker& c, const Job& job) {
 }
 
 Status check_counts(const Job& job) {
-  const std::int64_t workers = job.parallel.workers;
-  const std::int64_t shards = job.train.logical_shards > 0 ? job.train.logical_shards : workers;
-  if (workers > shards)
+  const Roles roles = roles_of(job);
+  const std::int64_t replicas = roles.num_replicas();
+  const std::int64_t shards = job.train.logical_shards > 0 ? job.train.logical_shards : replicas;
+  if (replicas > shards && roles.workers > replicas)
+    return error(Code::kInvalid,
+                 "[job] the {} replicas of parallel.mesh cannot share {} logical shards: use data={} or set "
+                 "train.logical_shards={}",
+                 replicas, shards, shards, replicas);
+  if (replicas > shards)
     return error(
         Code::kInvalid,
         "[job] {} workers cannot share {} logical shards: use --workers {} or set train.logical_shards={}",
-        workers, shards, shards, workers);
+        replicas, shards, shards, replicas);
   if (job.train.batch < shards)
     return error(
         Code::kInvalid,

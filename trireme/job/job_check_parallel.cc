@@ -5,9 +5,11 @@
 #include "trireme/collective/schedule.h"
 #include "trireme/cost/rates.h"
 #include "trireme/job/job_checker.h"
+#include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/job/roles.h"
 #include "trireme/model/optimizer_options.h"
+#include "trireme/parallel/shard/style.h"
 #include "trireme/plan/step_model.h"
 
 namespace trireme::job {
@@ -82,6 +84,42 @@ void check_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
   if (p.weights == "shared")
     c.expect_ok(can_share_weights(job, sending_of(job), transport, static_cast<int>(p.workers)),
                 "parallel.weights");
+}
+
+// Pins name an axis that the mesh has.
+void check_pins(JobChecker& c, const Job& job, const parallel::Mesh& mesh) {
+  for (const std::string& text : job.parallel.layouts.value_or(std::vector<std::string>())) {
+    const Result<parallel::LayoutPin> pin = parallel::parse_pin(text);
+    c.expect_ok(pin.status(), "parallel.layouts");
+    if (!pin.ok()) continue;
+    c.expect(pin->axis == parallel::kModelAxis && mesh.size_of(pin->axis) > 1, "parallel.layouts",
+             fmt::format("axis {} of a parallel.mesh that has it, such as data={},model=2",
+                         parallel::kModelAxis, mesh.num_replicas()));
+  }
+}
+
+// What a model that is cut over workers cannot go together with.
+void check_mesh_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
+  const std::string why =
+      fmt::format(" where parallel.mesh = \"{}\" cuts the model over workers", job.parallel.mesh);
+  c.expect(row.pace == agree::Pace::kStep && !row.needs_server, "parallel.agreement", "bsp" + why);
+  c.expect(sending_of(job).is(Sending::Kind::kDense), "parallel.codec", "none" + why);
+  c.expect(job.parallel.weights != "shared", "parallel.weights", "auto or own" + why);
+  const auto optimizer = model::find_optimizer(job.train.optimizer.kind);
+  c.expect(!optimizer.ok() || !(*optimizer)->whole_tensors, "train.optimizer.kind",
+           "an optimizer that does not look at whole tensors" + why);
+}
+
+void check_job_mesh(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
+  const Result<parallel::Mesh> mesh = mesh_of(job);
+  c.expect_ok(mesh.status(), "parallel.mesh");
+  c.expect_ok(parallel::find_style(job.options.text(kStyle)).status(), kStyle.name);
+  if (!c.status.ok()) return;
+  check_pins(c, job, *mesh);
+  if (mesh->size_of(parallel::kModelAxis) > 1) return check_mesh_rest(c, job, row);
+  c.expect(!job.options.has(kStyle.name), kStyle.name,
+           fmt::format("it not to be set without a model axis; set parallel.mesh, such as data={},model=2",
+                       mesh->num_replicas()));
 }
 
 void check_codec_options(JobChecker& c, const Job& job) {
@@ -214,6 +252,8 @@ void check_parallel(JobChecker& c, const Job& job) {
   const auto agreement = agree::find_agreement(p.agreement);
   c.expect_ok(agreement.status(), "parallel.agreement");
   if (!agreement.ok() || !c.status.ok()) return;
+  check_job_mesh(c, job, **agreement);
+  if (!c.status.ok()) return;
   check_servers(c, p, **agreement);
   check_rule_options(c, job, **agreement);
   check_codec(c, job, **agreement);

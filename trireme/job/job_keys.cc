@@ -10,6 +10,7 @@ using MaybeNumber = std::optional<double>;
 using MaybeInt = std::optional<std::int64_t>;
 using Numbers = std::vector<double>;
 using Texts = std::vector<std::string>;
+using MaybeTexts = std::optional<std::vector<std::string>>;
 
 // clang-format off
 #define TR_KEY(path, type, member, decides, doc) \
@@ -74,6 +75,8 @@ const JobKey kKeys[] = {
     TR_KEY("train.optimizer.max_batch_multiplier", Int, train.optimizer.max_batch_multiplier, true, "Above 1: the batch grows instead of the learning rate falling, up to this many times train.batch."),
 
     TR_KEY("parallel.workers", Int, parallel.workers, false, "Number of workers."),
+    TR_KEY("parallel.mesh", Text, parallel.mesh, false, "How the workers share the work: data=2,model=4 is 2 replicas of the model, each cut over 4 workers; the product is the number of workers. Empty: data=workers."),
+    TR_KEY("parallel.layouts", MaybeTexts, parallel.layouts, true, "How parameters lie on the model axis, by name: [\"fc*/weight: model=0\"] cuts dimension 0, model=1x3 dimension 1 in 3 blocks, model=replicate none. The rest is chosen by parallel.style."),
     TR_KEY("parallel.servers", Int, parallel.servers, false, "Number of parameter servers. -1: one for agreements that use them, otherwise none."),
     TR_KEY("parallel.agreement", Text, parallel.agreement, true, "How replicas keep one model: bsp (synchronous) or another of `trireme inspect agreements`, which lists the keys of each."),
     TR_KEY("parallel.codec", Text, parallel.codec, true, "Gradient compression: none, one of `trireme inspect codecs`, or auto: the cheapest by the cost model within codec_tolerance."),

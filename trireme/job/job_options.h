@@ -24,7 +24,14 @@ inline constexpr OptionSpec kColocate{
     .range = {.choices = kColocations},
     .decides_bits = false};
 
+inline constexpr OptionSpec kStyle{
+    .name = "parallel.style",
+    .default_value = "price",
+    .doc =
+        "How the model axis of parallel.mesh cuts the model: price (the cheapest by the cost model), tensor, "
+        "or another of `trireme inspect styles`."};
+
 // The table. In files they follow the fields of their sections.
-inline constexpr OptionSpec kJobOptions[] = {kEvents, kColocate};
+inline constexpr OptionSpec kJobOptions[] = {kEvents, kColocate, kStyle};
 
 }  // namespace trireme::job

@@ -1,6 +1,7 @@
 #include "trireme/job/job_parts.h"
 
 #include "trireme/agree/agree.h"
+#include "trireme/job/roles.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/fine_tune.h"
 #include "trireme/model/optimizer_options.h"
@@ -266,6 +267,8 @@ Status can_share_weights(const Job& job, const Sending& sending, const std::stri
   if (rule->pace != agree::Pace::kStep || !rule->updates_here)
     return no(fmt::format("replicas have weights of their own under agreement '{}'", rule->name));
   if (world < 2) return no("one worker has nobody to share with");
+  if (!job.parallel.mesh.empty() && roles_of(job).mesh.axes.size() > 1)
+    return no("workers hold different parts of the model (parallel.mesh)");
   if (!sending.is(Sending::Kind::kDense)) return no("every worker decodes whole gradients (parallel.codec)");
   if (transport != "shm") return no(fmt::format("workers share no memory over '{}'", transport));
   if (optimizer->whole_tensors)

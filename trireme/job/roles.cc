@@ -88,7 +88,43 @@ Status name_culprit(const Status& verdict, const Roles& roles) {
   return Status(verdict.code(), std::move(text), verdict.context());
 }
 
+Result<parallel::Mesh> mesh_of(const Job& job) {
+  const auto workers = static_cast<int>(job.parallel.workers);
+  if (job.parallel.mesh.empty()) return parallel::data_mesh(workers);
+  TR_ASSIGN_OR_RETURN(const parallel::Mesh given, parallel::parse_mesh(job.parallel.mesh));
+  const auto known = [](const std::string& name) {
+    return name == parallel::kDataAxis || name == parallel::kModelAxis;
+  };
+  for (const parallel::Axis& axis : given.axes)
+    if (!known(axis.name))
+      return error(Code::kInvalid, "[job] parallel.mesh '{}': got axis '{}', expected {} or {}",
+                   job.parallel.mesh, axis.name, parallel::kDataAxis, parallel::kModelAxis);
+  if (given.axes.size() > 1 && given.axes[0].name != parallel::kDataAxis)
+    return error(Code::kInvalid,
+                 "[job] parallel.mesh '{}': got {} first, expected {} first: ranks along the last axis are "
+                 "neighbors on a host, and the model axis sends most",
+                 job.parallel.mesh, given.axes[0].name, parallel::kDataAxis);
+  if (given.num_ranks() != workers)
+    return error(Code::kInvalid,
+                 "[job] parallel.mesh '{}' is of {} workers, and there are {}; leave --workers out, or set "
+                 "--workers {}",
+                 job.parallel.mesh, given.num_ranks(), workers, given.num_ranks());
+  parallel::Mesh mesh = parallel::data_mesh(given.size_of(parallel::kDataAxis));
+  const int tiles = given.size_of(parallel::kModelAxis);
+  if (tiles > 1) mesh.axes.push_back({parallel::kModelAxis, tiles});
+  return mesh;
+}
+
+void take_workers_of_mesh(Job& job, bool workers_given) {
+  const Result<parallel::Mesh> mesh = parallel::parse_mesh(job.parallel.mesh);
+  if (!mesh.ok() || workers_given || job.given_at.contains("parallel.workers")) return;
+  job.parallel.workers = mesh->num_ranks();
+  job.given_at["parallel.workers"] = "parallel.mesh";
+}
+
 Roles roles_of(const Job& job) {
+  Result<parallel::Mesh> mesh = mesh_of(job);
+  if (mesh.ok()) return roles_of(job, std::move(*mesh));
   return roles_of(job, parallel::data_mesh(static_cast<int>(job.parallel.workers)));
 }
 

@@ -45,7 +45,13 @@ struct Roles {
 // A verdict on a rank, which calls that rank by what it is.
 Status name_culprit(const Status& verdict, const Roles& roles);
 
-// By the job alone, which check_job has found good: replicas of one rank.
+// The mesh of a job's workers: parallel.mesh with its data axis first, or data = workers. kInvalid: an axis
+// that means nothing here, another order, or a product that is not the number of workers.
+Result<parallel::Mesh> mesh_of(const Job& job);
+// Where the job has a mesh and does not say how many workers (`workers_given`), they are its product.
+void take_workers_of_mesh(Job& job, bool workers_given);
+
+// By the job alone, which check_job has found good.
 Roles roles_of(const Job& job);
 // With the mesh of a plan for the job.
 Roles roles_of(const Job& job, parallel::Mesh mesh);

@@ -9,6 +9,7 @@
 #include "trireme/data/order.h"
 #include "trireme/data/source.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
 
 namespace trireme::job {
 namespace {
@@ -104,7 +105,7 @@ class Settler {
 
  private:
   std::int64_t shards() const {
-    return std::max(job_.train.logical_shards, job_.train.logical_shards > 0 ? 1 : job_.parallel.workers);
+    return job_.train.logical_shards > 0 ? job_.train.logical_shards : roles_of(job_).num_replicas();
   }
 
   // A transformer that a few cores train in minutes; it needs an optimizer of its kind.

@@ -1,5 +1,8 @@
 #include "trireme/prepare/batch.h"
 
+#include "trireme/parallel/mesh.h"
+#include "trireme/parallel/shard/shard_graph.h"
+
 namespace trireme::prepare {
 
 using model::ModelTask;
@@ -29,6 +32,13 @@ Status feed_batch(exec::Execution& execution, const graph::Graph& graph, const m
   for (const auto& [name, tensor] : feeds)
     if (graph.find_input(name)) TR_RETURN_IF_ERROR(execution.feed(name, *tensor));
   return {};
+}
+
+Status feed_tile(exec::Execution& execution, const graph::Graph& graph, int tile) {
+  const std::string name = parallel::position_input({parallel::kModelAxis, 1});
+  if (!graph.find_input(name)) return {};
+  const std::int64_t position[] = {tile};
+  return execution.feed(name, Tensor::from<std::int64_t>(position, Shape{}));
 }
 
 data::BatchView view_of(const BatchTensors& b, const model::ModelInput& input) {

@@ -24,6 +24,9 @@ Result<BatchTensors> allocate_batch(Device& device, const model::ModelInput& inp
 Status feed_batch(exec::Execution& execution, const graph::Graph& graph, const model::ModelInput& input,
                   const BatchTensors& batch);
 
+// A graph that is cut along the model axis is told its position, once.
+Status feed_tile(exec::Execution& execution, const graph::Graph& graph, int tile);
+
 // Where samples go.
 data::BatchView view_of(const BatchTensors& batch, const model::ModelInput& input);
 

@@ -122,7 +122,7 @@ class Chooser {
       if (each.empty() && b.message_bytes > 0) choice.sum = b.sum;
     }
     const plan::StepCosts costs = step_costs(plan, costs_);
-    TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job_, options_.world, options_.device != nullptr));
+    TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job_, options_.replicas, options_.device != nullptr));
     if (plan.overlap == plan::Overlap::kFull)
       plan.exchange_order = plan::exchange_order(plan::step_shape(plan, costs, rates_));
     TR_ASSIGN_OR_RETURN(const plan::StepPrediction prediction, predict_step(job_, plan, costs, options_));
@@ -226,7 +226,7 @@ Result<plan::Plan> cheapest_plan(const job::Job& job, const PrepareOptions& opti
                                  const ParameterCosts& costs) {
   Chooser chooser(job, options, prepared, costs);
   TR_RETURN_IF_ERROR(chooser.consider({}, {}));
-  if (options.world == 1) return chooser.take();  // nothing travels
+  if (options.replicas == 1) return chooser.take();  // nothing travels
   const std::vector<job::Sending> candidates = job::allowed_sendings(job);
   for (const job::Sending& sending : candidates)
     if (!sending.is(Kind::kDense)) TR_RETURN_IF_ERROR(chooser.consider(sending, {}));

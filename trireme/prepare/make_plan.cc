@@ -12,6 +12,7 @@
 #include "trireme/plan/slots.h"
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/factors.h"
+#include "trireme/prepare/tiles.h"
 
 namespace trireme::prepare {
 
@@ -72,7 +73,7 @@ std::int64_t bucket_bytes(const job::Job& job, const job::Sending& sending, cons
   if (job.parallel.bucket_bytes > 0) return job.parallel.bucket_bytes;
   if (options.device != nullptr && codes_on_gpu(job, sending, job.parallel.reducer)) return kGpuLeast;
   if (!sending.is(Kind::kDense) && !sending.is(Kind::kFactors)) return kCoded;
-  if (options.world == 1) return options.device != nullptr ? kWhole : kAlone;
+  if (options.replicas == 1) return options.device != nullptr ? kWhole : kAlone;
   std::int64_t elems = 0;
   for (const plan::ParameterSize& p : sizes) elems += p.num_elems;
   const auto seconds = [&](std::int64_t count) {
@@ -86,17 +87,29 @@ std::int64_t bucket_bytes(const job::Job& job, const job::Sending& sending, cons
 
 }  // namespace
 
+std::int32_t logical_shards_of(const job::Job& job, int replicas) {
+  return static_cast<std::int32_t>(job.train.logical_shards > 0 ? job.train.logical_shards : replicas);
+}
+
+std::int64_t shard_batch_of(const job::Job& job, int replicas) {
+  const std::int64_t shards = logical_shards_of(job, replicas);
+  return (job.train.batch + shards - 1) / shards;
+}
+
+int shard_threads_of(const job::Job& job, const PrepareOptions& options) {
+  if (job.train.shard_threads > 0) return static_cast<int>(job.train.shard_threads);
+  if (job.train.logical_shards > 0) return 1;
+  const auto local_replicas = static_cast<int>(job.parallel.agreement_options.integer(agree::kLocalReplicas));
+  return std::max(1, options.compute_threads / local_replicas);
+}
+
 Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options, const Prepared& prepared,
                               const job::Sending& sending, const TensorSendings& each) {
   plan::Plan plan;
   plan.job_sha256 = job::job_sha256(job);
-  const bool shards_set = job.train.logical_shards > 0;
-  plan.logical_shards = static_cast<std::int32_t>(shards_set ? job.train.logical_shards : options.world);
-  plan.shard_batch = (job.train.batch + plan.logical_shards - 1) / plan.logical_shards;
-  const auto local_replicas = static_cast<int>(job.parallel.agreement_options.integer(agree::kLocalReplicas));
-  plan.shard_threads = job.train.shard_threads > 0 ? static_cast<int>(job.train.shard_threads)
-                       : shards_set                ? 1
-                                                   : std::max(1, options.compute_threads / local_replicas);
+  plan.logical_shards = logical_shards_of(job, options.replicas);
+  plan.shard_batch = shard_batch_of(job, options.replicas);
+  plan.shard_threads = shard_threads_of(job, options);
   plan.agreement = job.parallel.agreement;
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
   plan.timetable = rule->pace == agree::Pace::kStep ? plan::Timetable::kLockStep : plan::Timetable::kLeased;
@@ -104,10 +117,16 @@ Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options
   for (const model::Parameter& p : prepared.parameters) sizes.push_back({p.name, p.type.shape.num_elems()});
   for (const model::Statistic& s : prepared.statistics)
     statistics.push_back({s.name, s.type.shape.num_elems()});
-  for (const auto* list : {&prepared.parameters, &prepared.frozen})
-    for (const model::Parameter& p : *list)
-      plan.layouts[p.name] = parallel::Layout::replicate(parallel::data_mesh(options.world));
-  plan.owners = parallel::even_runs(plan.logical_shards, options.world);
+  // How the mesh cuts the model was decided before (tiles.h).
+  plan.tiles = prepared.plan.tiles;
+  plan.tile_owners = prepared.plan.tile_owners;
+  plan.train_cuts = prepared.plan.train_cuts;
+  plan.eval_cuts = prepared.plan.eval_cuts;
+  plan.tile_seconds = prepared.plan.tile_seconds;
+  plan.tile_bytes = prepared.plan.tile_bytes;
+  plan.layouts = prepared.plan.layouts;
+  if (plan.layouts.empty()) put_tiling({}, options.replicas, prepared, plan);
+  plan.owners = parallel::even_runs(plan.logical_shards, options.replicas);
   if (sending.is(Kind::kFactors) || !each.empty()) {
     TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
                         job::build_job_model(job, prepared.input, plan.shard_batch));

@@ -13,6 +13,11 @@ namespace trireme::prepare {
 // one.
 Result<plan::Overlap> possible_overlap(const job::Job& job, int world, bool on_gpu, bool gpu_buckets = false);
 
+// As many as the job says, or one per replica; the samples of each; the kernel threads of each.
+std::int32_t logical_shards_of(const job::Job& job, int replicas);
+std::int64_t shard_batch_of(const job::Job& job, int replicas);
+int shard_threads_of(const job::Job& job, const PrepareOptions& options);
+
 // What prices are made of.
 cost::Rates rates_of(const PrepareOptions& options);
 

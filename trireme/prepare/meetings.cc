@@ -1,12 +1,22 @@
 #include "trireme/prepare/meetings.h"
 
-#include "trireme/graph/pass/passes.h"
+#include "trireme/graph/graph.h"
 
 namespace trireme::prepare {
 
+bool replicas_meet(const graph::Graph& graph) {
+  for (std::int32_t i = 0; i < graph.size(); ++i) {
+    const graph::Node& node = graph.node(i);
+    if (node.def->family != "comm") continue;
+    const std::string& axis = node.attrs.get_text("axis");
+    if (axis.empty() || axis == parallel::kDataAxis) return true;
+  }
+  return false;
+}
+
 Status check_meetings(const graph::Graph& train, const plan::Plan& plan,
                       const std::vector<collective::LeafRun>& owners) {
-  if (owners.size() < 2 || !graph::has_collectives(train)) return {};
+  if (owners.size() < 2 || !replicas_meet(train)) return {};
   if (plan.timetable == plan::Timetable::kLeased)
     return error(
         Code::kInvalid,

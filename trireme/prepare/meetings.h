@@ -11,6 +11,10 @@ class Graph;
 
 namespace trireme::prepare {
 
+// Whether runs of different replicas meet in a graph: in collectives among all workers, or along the data
+// axis. Along other axes the ranks of a replica meet, whose runs are the same.
+bool replicas_meet(const graph::Graph& graph);
+
 // kInvalid where some rank would wait for a run that never comes: the first shards of all ranks run a train
 // graph together, then the second ones, so every rank needs as many; and ranks that take units at their own
 // pace never meet.

@@ -4,9 +4,11 @@
 #include <numeric>
 
 #include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
 #include "trireme/prepare/batch.h"
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/factors.h"
+#include "trireme/prepare/make_plan.h"
 #include "trireme/prepare/prepare.h"
 
 namespace trireme::prepare {
@@ -29,7 +31,7 @@ Status check(const job::Job& job, int threads) {
 }
 
 std::int64_t num_shards(const job::Job& job) {
-  return job.train.logical_shards > 0 ? job.train.logical_shards : job.parallel.workers;
+  return logical_shards_of(job, job::roles_of(job).num_replicas());
 }
 
 // What DeviceAhead has on a GPU of one batch.
@@ -211,7 +213,9 @@ std::int64_t MemoryEstimate::bytes_of(std::string_view part) const {
 Result<MemoryEstimate> estimate_memory(const job::Job& job, const model::ModelInput& input, int threads) {
   TR_RETURN_IF_ERROR(check(job, threads));
   PrepareOptions options;
-  options.world = static_cast<int>(job.parallel.workers);
+  const parallel::Mesh mesh = job::roles_of(job).mesh;
+  options.replicas = mesh.num_replicas();
+  options.tiles = mesh.size_of(parallel::kModelAxis);
   options.compute_threads = threads;
   TR_ASSIGN_OR_RETURN(const auto prepared, prepare(job, input, options));
   return estimate_prepared(job, *prepared, threads);

@@ -154,6 +154,7 @@ Json to_json(const PlanReport& r) {
            {{"compute_seconds", r.plan.prediction.compute_seconds},
             {"exchange_seconds", r.plan.prediction.exchange_seconds},
             {"update_seconds", r.plan.prediction.update_seconds},
+            {"axis_seconds", r.plan.prediction.axis_seconds},
             {"step_seconds", r.plan.prediction.step_seconds()}}},
           {"tensors", tensors},
           {"choices", choices},
@@ -190,9 +191,11 @@ std::string to_text(const PlanReport& r) {
                           duration(c.step_seconds));
   }
   const plan::StepPrediction& p = r.plan.prediction;
-  text += fmt::format("\npredicted step {}: compute {}, exchange not hidden {}, update {} ({} rates)\n",
+  const std::string within =
+      p.axis_seconds > 0 ? fmt::format(", exchanges within a replica {}", duration(p.axis_seconds)) : "";
+  text += fmt::format("\npredicted step {}: compute {}, exchange not hidden {}, update {}{} ({} rates)\n",
                       duration(p.step_seconds()), duration(p.compute_seconds), duration(p.exchange_seconds),
-                      duration(p.update_seconds), r.calibrated ? "calibrated" : "assumed");
+                      duration(p.update_seconds), within, r.calibrated ? "calibrated" : "assumed");
   return text + r.verdict + "\n";
 }
 

@@ -19,6 +19,7 @@
 #include "trireme/prepare/measured_algorithms.h"
 #include "trireme/prepare/memory_estimate.h"
 #include "trireme/prepare/own_update.h"
+#include "trireme/prepare/tiles.h"
 
 namespace trireme::prepare {
 namespace {
@@ -40,17 +41,23 @@ Result<graph::Graph> update_graph(const job::Job& job, const job::Sending& sendi
   return std::move(update.graph);
 }
 
+// Of a parameter that every tile has whole, the first tile's gradient counts.
+std::vector<model::Parameter> counted(const Prepared& p) {
+  std::vector<model::Parameter> own = p.parameters;
+  if (p.tile > 0) std::erase_if(own, [&](const model::Parameter& of) { return !p.wholes.contains(of.name); });
+  return own;
+}
+
 // What is known about all gradients before the first weight changes.
-Result<graph::Graph> finite_check_graph(const job::Job& job,
-                                        const std::vector<model::Parameter>& parameters) {
+Result<graph::Graph> finite_check_graph(const job::Job& job, const Prepared& prepared) {
   graph::Graph g;
   const double clip_norm = job.train.optimizer.clip_norm;
-  if (clip_norm > 0) {
-    TR_ASSIGN_OR_RETURN(g, model::build_clip(parameters, clip_norm));
+  if (const auto own = counted(prepared); clip_norm > 0 && !own.empty()) {
+    TR_ASSIGN_OR_RETURN(g, model::build_clip(own, clip_norm));
   }
   graph::Builder b(g);
   std::vector<graph::Value> grads;
-  for (const model::Parameter& p : parameters) {
+  for (const model::Parameter& p : prepared.parameters) {
     const auto fed = g.find_input("grad:" + p.name);
     grads.push_back(fed ? *fed : b.input("grad:" + p.name, p.type.dtype, p.type.shape));
   }
@@ -208,7 +215,8 @@ void name_product_kernels(const Prepared& p, std::map<std::string, std::string>&
 Status compile_all(const job::Job& job, bool fixed, Prepared& out) {
   const plan::Plan& plan = out.plan;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard, job::build_job_model(job, out.input, plan.shard_batch));
-  TR_ASSIGN_OR_RETURN(const FactoredTrain factored, factor_as_planned(shard.train, plan));
+  TR_ASSIGN_OR_RETURN(const graph::Graph own, tile_of_train(shard.train, plan, out.tile));
+  TR_ASSIGN_OR_RETURN(const FactoredTrain factored, factor_as_planned(own, plan));
   TR_ASSIGN_OR_RETURN(const graph::Graph train,
                       lower::faster_graph({job.train.precision, out.device.get()}, factored.graph));
   TR_RETURN_IF_ERROR(compile_train(job, train, fixed, out));
@@ -217,8 +225,9 @@ Status compile_all(const job::Job& job, bool fixed, Prepared& out) {
   exec::CompileOptions eval_options = kernel_options(job, out, fixed);
   eval_options.fetches = {"loss", "correct"};
   eval_options.kernels = without_algorithms(std::move(eval_options.kernels));
+  TR_ASSIGN_OR_RETURN(const graph::Graph own_eval, tile_of_eval(eval.eval, plan, out.tile));
   TR_ASSIGN_OR_RETURN(const graph::Graph test,
-                      lower::faster_graph({job.train.precision, out.device.get()}, eval.eval));
+                      lower::faster_graph({job.train.precision, out.device.get()}, own_eval));
   TR_ASSIGN_OR_RETURN(out.eval, exec::compile(test, std::move(eval_options)));
   // What works on summed gradients is where they are.
   const bool on_host = out.device != nullptr && !out.resident;
@@ -241,7 +250,7 @@ Status compile_all(const job::Job& job, bool fixed, Prepared& out) {
     TR_RETURN_IF_ERROR(compile(g, out.statistics_update));
   }
   if (job::waits_for_all(job)) {
-    TR_ASSIGN_OR_RETURN(const graph::Graph g, finite_check_graph(job, out.parameters));
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, finite_check_graph(job, out));
     TR_RETURN_IF_ERROR(compile(g, out.finite_check));
   }
   if (job.train.precision == "f16") {
@@ -302,6 +311,20 @@ Status describe(const job::Job& job, const model::ModelInput& input, Prepared& o
   return {};
 }
 
+// A run that begins: how the model is cut, before buckets are made of its parts.
+Status cut_first(const job::Job& job, const PrepareOptions& options, Prepared& out) {
+  const cost::Rates rates = rates_of(options);
+  TilingRequest request;
+  request.tiles = options.tiles;
+  request.shard_batch = shard_batch_of(job, options.replicas);
+  request.eval_batch = out.eval_batch;
+  request.costs = {rates.comm, rates.machine, shard_threads_of(job, options)};
+  TR_ASSIGN_OR_RETURN(const Tiling tiling, choose_tiling(job, out.input, request));
+  out.plan.owners = parallel::even_runs(options.replicas, options.replicas);
+  put_tiling(tiling, options.replicas, out, out.plan);
+  return take_tile(job, options.tile, out);
+}
+
 }  // namespace
 
 Result<ParameterCosts> costs_by_parameter(const job::Job& asked, const PrepareOptions& options,
@@ -315,8 +338,8 @@ Result<ParameterCosts> costs_by_parameter(const job::Job& asked, const PrepareOp
   alone.plan.overlap = plan::Overlap::kFull;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
                       job::build_job_model(job, prepared.input, alone.plan.shard_batch));
-  TR_ASSIGN_OR_RETURN(const graph::Graph train,
-                      lower::faster_graph({job.train.precision, nullptr}, shard.train));
+  TR_ASSIGN_OR_RETURN(const graph::Graph own, tile_of_train(shard.train, alone.plan, prepared.tile));
+  TR_ASSIGN_OR_RETURN(const graph::Graph train, lower::faster_graph({job.train.precision, nullptr}, own));
   TR_RETURN_IF_ERROR(compile_train(job, train, false, alone));
   for (const plan::Bucket& bucket : alone.plan.buckets) {
     TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, {}, bucket, prepared.parameters));
@@ -333,6 +356,8 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model
   const job::Sending asked = job::sending_of(job);
   TR_RETURN_IF_ERROR(as_users_mistake(describe(job, input, *out)));
   const bool fixed = options.fixed != nullptr;
+  out->tile = options.tile;
+  if (!fixed && options.tiles > 1) TR_RETURN_IF_ERROR(cut_first(job, options, *out));
   if (asked.is(Kind::kFactors)) TR_RETURN_IF_ERROR(job::can_send_factors(job));
   if (fixed) {
     out->plan = *options.fixed;
@@ -343,25 +368,32 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model
     TR_ASSIGN_OR_RETURN(out->plan, fresh_plan(job, options, *out, asked));
   }
   plan::Plan& plan = out->plan;
+  if (plan.tiles != options.tiles)
+    return error(
+        Code::kInvalid,
+        "[plan] this run cuts the model over {} positions of the model axis, and parallel.mesh has {}; "
+        "use a mesh with model={}, or a new run folder",
+        plan.tiles, options.tiles, plan.tiles);
+  if (fixed) TR_RETURN_IF_ERROR(take_tile(job, options.tile, *out));
   out->sending = job::sending_of(job, plan.codec);
   if (plan.job_sha256 != job::job_sha256(job))
     return error(Code::kInvalid, "[plan] the plan belongs to another job; use a new run folder");
-  if (options.world > plan.logical_shards)
-    return error(
-        Code::kInvalid,
-        "[plan] {} workers cannot share the {} logical shards of this run; use --workers {} or fewer",
-        options.world, plan.logical_shards, plan.logical_shards);
+  if (options.replicas > plan.logical_shards)
+    return error(Code::kInvalid,
+                 "[plan] {} {} cannot share the {} logical shards of this run; use {} {} or fewer",
+                 options.replicas, plan.tiles > 1 ? "replicas" : "workers", plan.logical_shards,
+                 plan.tiles > 1 ? "a data axis of" : "--workers", plan.logical_shards);
   // Rank 0's order stands where it was made for this world: all ranks must use one.
-  const bool ordered = fixed && plan.workers() == options.world && !plan.exchange_order.empty();
-  plan.owners = parallel::even_runs(plan.logical_shards, options.world);
+  const bool ordered = fixed && plan.workers() == options.replicas && !plan.exchange_order.empty();
+  plan.owners = parallel::even_runs(plan.logical_shards, options.replicas);
   if (!options.data_sha256.empty()) plan.data_sha256 = options.data_sha256;
   plan.transport = options.transport;
   out->device = options.device;
   out->resident = out->device != nullptr && can_stay_on_gpu(job, *out);
-  const bool gpu_buckets = out->resident && options.world > 1 && plan.buckets.size() > 1;
+  const bool gpu_buckets = out->resident && options.replicas > 1 && plan.buckets.size() > 1;
   TR_ASSIGN_OR_RETURN(plan.overlap,
-                      possible_overlap(job, options.world, out->device != nullptr, gpu_buckets));
-  const Status shares = job::can_share_weights(job, out->sending, options.transport, options.world);
+                      possible_overlap(job, options.replicas, out->device != nullptr, gpu_buckets));
+  const Status shares = job::can_share_weights(job, out->sending, options.transport, options.replicas);
   if (job.parallel.weights == "shared") TR_RETURN_IF_ERROR(shares);
   plan.shared_weights = shares.ok() && job.parallel.weights != "own" && out->device == nullptr;
   const bool named = fixed && !plan.kernels.empty();  // a plan made while the run goes on may have none yet

@@ -33,6 +33,7 @@ struct Prepared {
   std::vector<model::Statistic> statistics;
   std::vector<model::StateVariable> states;  // of the optimiser
   std::map<std::string, TensorType> wholes;  // of the tensors that the mesh cuts
+  int tile = 0;                              // position along the model axis
   // With model.init_from: the variables that it gives; the others start anew.
   std::vector<std::string> inherited;
 
@@ -61,7 +62,9 @@ inline constexpr const char* kGoodSteps = "loss_scale/good_steps";
 inline constexpr float kFirstLossScale = 65536;
 
 struct PrepareOptions {
-  int world = 1;
+  int replicas = 1;  // of the model: the size of the data axis
+  // Positions of the model axis, and the one whose graphs are made. The first makes the plan.
+  int tiles = 1, tile = 0;
   int compute_threads = 1;  // of each worker
   std::string transport;
   cost::MachineModel machine;

@@ -27,18 +27,28 @@ std::shared_ptr<const cost::Rates> rates_of(const SimulateOptions& options) {
   return rates;
 }
 
-// Ranks of a phantom cluster share one compiled plan: a thousand copies would not fit.
-Result<std::shared_ptr<const prepare::Prepared>> prepare_shared(const SimulateOptions& options,
-                                                                const data::Dataset& data) {
+// Ranks of a phantom cluster share one compiled plan, by their position along the model axis: a thousand
+// copies would not fit.
+using PreparedTiles = std::vector<std::shared_ptr<const prepare::Prepared>>;
+Result<PreparedTiles> prepare_shared(const SimulateOptions& options, const data::Dataset& data) {
+  const parallel::Mesh mesh = job::roles_of(options.job).mesh;
   prepare::PrepareOptions prepare_options;
-  prepare_options.world = static_cast<int>(options.job.parallel.workers);
+  prepare_options.replicas = mesh.num_replicas();
+  prepare_options.tiles = mesh.size_of(parallel::kModelAxis);
   prepare_options.compute_threads = options.machine.cores;
   prepare_options.transport = "inproc";
   prepare_options.machine = options.machine;
   prepare_options.link = options.link;
   prepare_options.rates = rates_of(options);
   TR_ASSIGN_OR_RETURN(const model::ModelInput input, job::model_input(options.job, data));
-  return prepare::prepare(options.job, input, prepare_options);
+  PreparedTiles tiles;
+  for (int tile = 0; tile < prepare_options.tiles; ++tile) {
+    prepare_options.tile = tile;
+    TR_ASSIGN_OR_RETURN(auto prepared, prepare::prepare(options.job, input, prepare_options));
+    if (tile == 0) prepare_options.fixed = std::make_shared<const plan::Plan>(prepared->plan);
+    tiles.push_back(std::move(prepared));
+  }
+  return tiles;
 }
 
 }  // namespace
@@ -57,7 +67,9 @@ Result<std::shared_ptr<const data::Dataset>> phantom_data(const job::Job& job, s
 }
 
 SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr<const data::Dataset> data) {
-  const int world = job::roles_of(options.job).world;
+  const job::Roles roles = job::roles_of(options.job);
+  const parallel::Mesh& mesh = roles.mesh;
+  const int world = roles.world;
   const auto n = static_cast<std::size_t>(world);
   SimulateReport report;
   report.ranks.assign(n, Status(Code::kPeerLost, "[simulate] the rank was killed or never ended"));
@@ -72,14 +84,14 @@ SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr
     }
     data = std::move(*phantom);
   }
-  std::shared_ptr<const prepare::Prepared> prepared;
+  PreparedTiles prepared;
   if (options.phantom) {
     auto shared = prepare_shared(options, *data);
     if (!shared.ok()) {
       report.ranks.assign(n, shared.status());
       return report;
     }
-    prepared = *shared;
+    prepared = std::move(*shared);
   }
   runtime::WorldSpec spec = options.cluster;
   if (spec.topology.machines.empty())
@@ -100,7 +112,9 @@ SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr
     context.connect.world = world;
     context.run_dir = options.run_dir;
     context.data = data;
-    context.prepared = prepared;
+    if (!prepared.empty())
+      context.prepared = prepared[static_cast<std::size_t>(
+          rank < mesh.num_ranks() ? mesh.coordinate(rank, parallel::kModelAxis) : 0)];
     context.machine = options.machine;
     context.link = options.link;
     context.rates = rates;

@@ -80,7 +80,9 @@ Task<Status> LockStepWorker::change_codecs(CodecChange change) {
                             {"why", change.why}});
   replica_.reset();
   start_.prepared = std::move(change.prepared);
-  auto replica = engine::Replica::make(rt_, group_, c_.job, start_.prepared, c_.data);
+  engine::ReplicaLinks links;
+  links.lines = lines_.get();
+  auto replica = engine::Replica::make(rt_, group_, c_.job, start_.prepared, c_.data, std::move(links));
   if (!replica.ok()) co_return replica.status();
   replica_ = std::move(*replica);
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors state, replica_->state());

@@ -54,9 +54,11 @@ Task<Status> LockStepWorker::share_model(engine::ReplicaLinks& links) {
 
 Task<Status> LockStepWorker::begin() {
   engine::ReplicaLinks links;
+  TR_CO_ASSIGN_OR_RETURN(lines_, engine::MeshLines::make(group_, plan().mesh()));
+  links.lines = lines_.get();
   TR_CO_RETURN_IF_ERROR(co_await share_model(links));
-  TR_CO_ASSIGN_OR_RETURN(device_sum_, co_await engine::make_device_exchange(*c_.rt, c_.job, c_.transport,
-                                                                            group_, *start_.prepared));
+  TR_CO_ASSIGN_OR_RETURN(device_sum_, co_await engine::make_device_exchange(
+                                          *c_.rt, c_.job, c_.transport, lines_->data(), *start_.prepared));
   if (device_sum_ != nullptr) keep_.push_back(device_sum_->keep_mapped());
   links.device_sum = device_sum_;
   auto replica = engine::Replica::make(rt_, group_, c_.job, start_.prepared, c_.data, std::move(links));

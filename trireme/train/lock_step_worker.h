@@ -86,6 +86,7 @@ class LockStepWorker {
   model::Schedule schedule_;
   data::LeaseBook leases_;
   RunAccount account_;
+  std::unique_ptr<engine::MeshLines> lines_;
   std::shared_ptr<comm::DeviceSum> device_sum_;  // null: gradients are added on the host, or not at all
   std::unique_ptr<engine::Replica> replica_;
   std::int64_t measured_steps_ = 0;

@@ -11,6 +11,7 @@
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/lower/open_device.h"
 #include "trireme/plan/slots.h"
+#include "trireme/prepare/laid_out.h"
 #include "trireme/prepare/measured_kernels.h"
 #include "trireme/prepare/memory_estimate.h"
 #include "trireme/prepare/prepare.h"
@@ -47,7 +48,10 @@ std::shared_ptr<const cost::Rates> gpu_rates(const RankContext& c) {
 
 prepare::PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
   prepare::PrepareOptions options;
-  options.world = job::roles_of(c.job).workers;
+  const parallel::Mesh mesh = job::roles_of(c.job).mesh;
+  options.replicas = mesh.num_replicas();
+  options.tiles = mesh.size_of(parallel::kModelAxis);
+  if (group.rank() < mesh.num_ranks()) options.tile = mesh.coordinate(group.rank(), parallel::kModelAxis);
   options.compute_threads = c.rt->compute_threads();
   options.transport = group.world() > 1 ? c.transport : "none";
   options.machine = c.machine;
@@ -296,7 +300,8 @@ void tell_start(const RankContext& context, const prepare::Prepared& prepared, c
   start.total_batches = total_batches;
   start.batches_per_epoch = batches_per_epoch;
   for (const auto* list : {&prepared.parameters, &prepared.frozen})
-    for (const auto& p : *list) start.num_parameters += p.type.shape.num_elems();
+    for (const auto& p : *list)
+      start.num_parameters += prepare::laid_out(prepared, p.name, p.type).whole.shape.num_elems();
   start.plan = &prepared.plan;
   start.task = prepared.input.task;
   context.progress->on_start(start);

@@ -429,8 +429,9 @@ comm::NamedState rows_of(const Owners& owners, int rank, bool filled) {
 Task<Status> move(Runtime& rt, Group& group, Owners before, Owners now) {
   const int rank = group.rank();
   const comm::NamedState to = rows_of(now, rank, false);
-  const HeldState old_rows = hold_rows(rows_of(before, rank, true), before, rank);
-  const HeldState new_rows = hold_rows(to, now, rank);
+  const parallel::Mesh mesh = parallel::data_mesh(group.world());
+  const HeldState old_rows = hold_rows(rows_of(before, rank, true), before, mesh, rank);
+  const HeldState new_rows = hold_rows(to, now, mesh, rank);
   TR_CO_RETURN_IF_ERROR(co_await move_shard_state(rt, group, old_rows, new_rows, 16));
   const comm::NamedState expected = rows_of(now, rank, true);
   for (std::size_t i = 0; i < to.size(); ++i) {

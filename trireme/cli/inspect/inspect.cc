@@ -137,6 +137,7 @@ constexpr Topic kTopics[] = {
     {"data", "List the kinds of data.", list_data},
     {"agreements", "List the agreements: how replicas keep one model.", list_agreements},
     {"codecs", "List the codecs: how gradients are compressed.", list_codecs},
+    {"styles", "List the styles: how the model axis of a mesh cuts a model.", list_styles},
     {"collectives", "List the collective algorithms.", list_collectives},
 };
 

@@ -1,9 +1,10 @@
 // `trireme inspect layouts`: how the tensors of a model would lie on a mesh, and what has to move between
-// positions in a step, by the cost model. Trains nothing.
+// positions in a step, by the cost model: what parallel.mesh, style and layouts come to. Trains nothing.
 #include "trireme/base/units.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/inspect/parts.h"
 #include "trireme/cli/plan_options.h"
+#include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/parallel/shard/style.h"
 #include "trireme/prepare/make_plan.h"
@@ -16,8 +17,8 @@ using parallel::AxisLayouts;
 
 struct LayoutArgs {
   InspectSource model;
-  std::string mesh = "model=2", style = "price";
-  std::vector<std::string> pins;
+  std::string mesh, style;        // empty: as the job says
+  std::vector<std::string> pins;  // beside the job's
   bool json = false;
 };
 
@@ -30,14 +31,15 @@ struct LaidOutAxis {
   bool is_best = true;
 };
 struct LaidOutModel {
+  std::string mesh, style;
   std::map<std::string, TensorType> wholes, parts;  // of variables; parts of rank 0
   std::vector<LaidOutAxis> axes;
 };
 
-Result<LaidOutAxis> lay_out(const parallel::ShardAxis& axis, const LayoutArgs& args,
+Result<LaidOutAxis> lay_out(const parallel::ShardAxis& axis, const std::string& style_name,
                             const std::vector<parallel::LayoutPin>& pins, const parallel::AxisCosts& costs,
                             graph::Graph& graph) {
-  TR_ASSIGN_OR_RETURN(const parallel::StyleRow* style, parallel::find_style(args.style));
+  TR_ASSIGN_OR_RETURN(const parallel::StyleRow* style, parallel::find_style(style_name));
   parallel::ShardRequest request;
   request.axis = axis;
   request.costs = costs;
@@ -64,12 +66,18 @@ std::map<std::string, TensorType> types_of(const graph::Graph& graph) {
 
 // The data axis cuts the batch into logical shards, outside of the graph.
 Result<LaidOutModel> lay_out(const LayoutArgs& args, const InspectedModel& found) {
-  TR_ASSIGN_OR_RETURN(const parallel::Mesh mesh, parallel::parse_mesh(args.mesh));
+  LaidOutModel out;
+  const std::string& own = found.job.parallel.mesh;
+  out.mesh = !args.mesh.empty() ? args.mesh : !own.empty() ? own : "model=2";
+  out.style = !args.style.empty() ? args.style : found.job.options.text(job::kStyle);
+  TR_ASSIGN_OR_RETURN(const parallel::Mesh mesh, parallel::parse_mesh(out.mesh));
+  std::vector<std::string> texts = found.job.parallel.layouts.value_or(std::vector<std::string>());
+  texts.insert(texts.end(), args.pins.begin(), args.pins.end());
   std::vector<parallel::LayoutPin> pins;
-  for (const std::string& text : args.pins) {
+  for (const std::string& text : texts) {
     TR_ASSIGN_OR_RETURN(parallel::LayoutPin pin, parallel::parse_pin(text));
     if (mesh.size_of(pin.axis) == 1)
-      return error(Code::kInvalid, "[inspect] --layout '{}': the mesh {} has no axis '{}'", text, args.mesh,
+      return error(Code::kInvalid, "[inspect] --layout '{}': the mesh {} has no axis '{}'", text, out.mesh,
                    pin.axis);
     pins.push_back(std::move(pin));
   }
@@ -82,11 +90,11 @@ Result<LaidOutModel> lay_out(const LayoutArgs& args, const InspectedModel& found
   const std::int64_t shards = mesh.num_replicas();
   const std::int64_t batch = (found.job.train.batch + shards - 1) / shards;
   TR_ASSIGN_OR_RETURN(model::ModelGraphs model, job::build_job_model(found.job, found.input.input, batch));
-  LaidOutModel out;
   out.wholes = types_of(model.train);
   for (const parallel::Axis& axis : mesh.axes) {
     if (axis.name == parallel::kDataAxis || axis.size == 1) continue;
-    TR_ASSIGN_OR_RETURN(LaidOutAxis one, lay_out({axis.name, axis.size}, args, pins, costs, model.train));
+    TR_ASSIGN_OR_RETURN(LaidOutAxis one,
+                        lay_out({axis.name, axis.size}, out.style, pins, costs, model.train));
     out.axes.push_back(std::move(one));
   }
   out.parts = types_of(model.train);
@@ -129,11 +137,14 @@ Json to_json(const LaidOutModel& model) {
                     {"seconds", axis.seconds},
                     {"is_best", axis.is_best}});
   }
-  return {{"tensors", std::move(tensors)}, {"axes", std::move(axes)}};
+  return {{"mesh", model.mesh},
+          {"style", model.style},
+          {"tensors", std::move(tensors)},
+          {"axes", std::move(axes)}};
 }
 
 std::string to_text(const LaidOutModel& model) {
-  std::string text;
+  std::string text = fmt::format("Mesh {}, style {}\n\n", model.mesh, model.style);
   std::uint64_t whole_bytes = 0, part_bytes = 0;
   std::size_t width = 0;
   for (const auto& [name, whole] : model.wholes) width = std::max(width, name.size());
@@ -185,11 +196,11 @@ std::string style_names() {
 std::function<int()> add_inspect_layouts(Options& inspect) {
   auto args = std::make_shared<LayoutArgs>();
   Options* sub = inspect.add_subcommand(
-      "layouts",
-      "Show how a model would be cut over a mesh, and what would move. Training does not do it yet.");
+      "layouts", "Show how a model is cut over a mesh, and what moves between its positions in a step.");
   add_inspect_source(*sub, args->model);
-  sub->add_option("--mesh", args->mesh, "Axes and their sizes. Default: model=2");
-  sub->add_option("--style", args->style, "How weights are cut: " + style_names() + ". Default: price");
+  sub->add_option("--mesh", args->mesh, "Axes and their sizes. Default: parallel.mesh, or model=2");
+  sub->add_option("--style", args->style,
+                  "How weights are cut: " + style_names() + ". Default: parallel.style");
   sub->add_option("--layout", args->pins,
                   "Pin tensors by name, such as \"fc*/weight: model=0\"; may be repeated");
   sub->add_flag("--json", args->json, "As JSON");

@@ -26,6 +26,7 @@ Json list_models();
 Json list_optimizers();
 Json list_schedules();
 Json list_layers();
+Json list_styles();
 Json list_data();
 Json list_job_keys();
 void print_rows(const Json& rows);

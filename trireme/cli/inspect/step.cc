@@ -4,6 +4,7 @@
 #include "trireme/cli/inspect/parts.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/plan_options.h"
+#include "trireme/job/roles.h"
 #include "trireme/plan/draw_step.h"
 #include "trireme/prepare/make_plan.h"
 #include "trireme/prepare/prepare.h"
@@ -16,6 +17,7 @@ namespace {
 struct StepArgs {
   InspectSource model;
   int workers = 0, rank = 0;
+  std::string mesh;
   std::string svg;
   bool json = false;
 };
@@ -23,10 +25,11 @@ struct StepArgs {
 Result<plan::PricedStep> step_of(const StepArgs& args, const InspectedModel& found,
                                  runtime::RealRuntime& rt) {
   const job::Job& job = found.job;
-  const prepare::PrepareOptions options = plan_options(rt, job);
-  if (args.rank >= options.world)
+  prepare::PrepareOptions options = plan_options(rt, job);
+  const job::Roles roles = job::roles_of(job);
+  if (args.rank >= roles.workers)
     return error(Code::kInvalid, "[inspect] --rank: got {}, expected below the {} workers", args.rank,
-                 options.world);
+                 roles.workers);
   TR_ASSIGN_OR_RETURN(const auto prepared, prepare::prepare(job, found.input.input, options));
   TR_ASSIGN_OR_RETURN(const prepare::ParameterCosts costs,
                       prepare::costs_by_parameter(job, options, *prepared));
@@ -42,7 +45,9 @@ runtime::Task<void> write_picture(runtime::Runtime& rt, std::string path, std::s
 Status run(const StepArgs& args) {
   const auto change = [&args](job::Job& job) {
     if (args.workers > 0) job.parallel.workers = args.workers;
-    return Status();
+    if (!args.mesh.empty()) job.parallel.mesh = args.mesh;
+    job::take_workers_of_mesh(job, args.workers > 0);
+    return job::mesh_of(job).status();
   };
   TR_ASSIGN_OR_RETURN(const InspectedModel found, load_inspected(args.model, change));
   runtime::RealOptions real;
@@ -68,6 +73,7 @@ std::function<int()> add_inspect_step(Options& inspect) {
   add_inspect_source(*sub, args->model);
   sub->add_option("--workers", args->workers, "Number of workers (parallel.workers)")
       ->check(integer_in(1, 65536));
+  sub->add_option("--mesh", args->mesh, "Mesh of the workers, such as data=2,model=4 (parallel.mesh)");
   sub->add_option("--rank", args->rank, "Worker to show. Default: 0")->check(zero_or_more());
   sub->add_option("--svg", args->svg, "Write a picture to this file");
   sub->add_flag("--json", args->json, "As JSON");

@@ -1,10 +1,11 @@
-// The tables of models, optimisers, schedules, layers and kinds of data, as JSON rows and as text.
+// The tables of models, optimisers, schedules, layers, styles and kinds of data, as JSON rows and as text.
 #include "trireme/cli/inspect/parts.h"
 #include "trireme/data/source.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/optimizer.h"
 #include "trireme/model/schedule.h"
 #include "trireme/op/detail/attr_json.h"
+#include "trireme/parallel/shard/style.h"
 
 namespace trireme::cli {
 namespace {
@@ -129,6 +130,13 @@ Json list_layers() {
     for (const model::LayerAttr& a : row.attrs) attrs.push_back(layer_attr(a));
     rows.push_back({{"name", row.kind}, {"doc", row.doc}, {"attrs", attrs}});
   }
+  return rows;
+}
+
+Json list_styles() {
+  Json rows = Json::array();
+  for (const parallel::StyleRow& row : parallel::style_table())
+    rows.push_back({{"name", row.name}, {"doc", row.doc}});
   return rows;
 }
 

@@ -82,9 +82,10 @@ HeldState hold_whole(const io::NamedTensors& tensors, int world, int rank, const
   return out;
 }
 
-HeldState hold_rows(const comm::NamedState& own, const std::vector<collective::LeafRun>& owners, int rank) {
+HeldState hold_rows(const comm::NamedState& own, const std::vector<collective::LeafRun>& owners,
+                    const parallel::Mesh& mesh, int rank) {
   HeldState out;
-  out.all.mesh = parallel::data_mesh(static_cast<int>(owners.size()));
+  out.all.mesh = mesh;
   out.rank = rank;
   std::int64_t rows = 0;
   for (const collective::LeafRun& run : owners) rows += run.count;

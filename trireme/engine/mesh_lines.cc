@@ -1,0 +1,35 @@
+#include "trireme/engine/mesh_lines.h"
+
+namespace trireme::engine {
+namespace {
+
+// Beside the group of all ranks and that of the workers of a leased rule.
+constexpr std::uint16_t kDataLines = 2, kModelLines = 3;
+
+}  // namespace
+
+Result<std::unique_ptr<MeshLines>> MeshLines::make(comm::Group& workers, const parallel::Mesh& mesh) {
+  TR_CHECK(workers.world() == mesh.num_ranks(), "a group of {} for a mesh of {}", workers.world(),
+           mesh.num_ranks());
+  std::unique_ptr<MeshLines> lines(new MeshLines(workers));
+  const int rank = workers.rank();
+  lines->replica_ = mesh.replica_of(rank);
+  lines->tile_ = mesh.coordinate(rank, parallel::kModelAxis);
+  if (mesh.size_of(parallel::kModelAxis) == 1) return lines;
+  TR_ASSIGN_OR_RETURN(lines->data_, workers.subgroup(mesh.peers_of(rank), kDataLines));
+  TR_ASSIGN_OR_RETURN(lines->model_, workers.subgroup(mesh.ranks_of_replica(lines->replica_), kModelLines));
+  return lines;
+}
+
+std::unique_ptr<comm::HostOpTable> MeshLines::make_host_ops(std::uint32_t num_shards) const {
+  std::map<std::string, comm::Group*> axes;
+  if (data_ != nullptr) axes = {{parallel::kDataAxis, data_.get()}, {parallel::kModelAxis, model_.get()}};
+  return comm::make_host_ops(workers_, num_shards, std::move(axes));
+}
+
+std::unique_ptr<comm::HostOpTable> MeshLines::make_lone_host_ops() const {
+  return comm::make_lone_host_ops(workers_.rank(),
+                                  {{parallel::kDataAxis, replica_}, {parallel::kModelAxis, tile_}});
+}
+
+}  // namespace trireme::engine

@@ -1,0 +1,40 @@
+// MeshLines: the ranks along the axes of a mesh, as groups, seen by one of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "trireme/comm/group.h"
+#include "trireme/comm/host_ops.h"
+#include "trireme/parallel/mesh.h"
+
+namespace trireme::engine {
+
+// On the loop of one Runtime; the group of all workers outlives it.
+class MeshLines {
+ public:
+  // `workers`: the ranks of the mesh, in its order.
+  static Result<std::unique_ptr<MeshLines>> make(comm::Group& workers, const parallel::Mesh& mesh);
+
+  comm::Group& workers() const { return workers_; }
+  // Those that hold the same part of the model, by replica: gradients are summed over them.
+  comm::Group& data() const { return data_ != nullptr ? *data_ : workers_; }
+  // Those that hold the parts of this rank's replica; null where a replica is one rank.
+  comm::Group* model() const { return model_.get(); }
+  int replica() const { return replica_; }
+  int tile() const { return tile_; }
+
+  // Collectives and messages in graphs: along an axis, or among all workers. Runs are numbered as
+  // comm::make_host_ops says.
+  std::unique_ptr<comm::HostOpTable> make_host_ops(std::uint32_t num_shards) const;
+  // For a rank that runs its graph once more by itself.
+  std::unique_ptr<comm::HostOpTable> make_lone_host_ops() const;
+
+ private:
+  explicit MeshLines(comm::Group& workers) : workers_(workers) {}
+  comm::Group& workers_;
+  std::unique_ptr<comm::Group> data_, model_;  // null: all workers; nobody else
+  int replica_ = 0, tile_ = 0;
+};
+
+}  // namespace trireme::engine

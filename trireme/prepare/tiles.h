@@ -1,0 +1,40 @@
+// Tiles: the graphs of a model cut over the positions of the model axis, and what a position has of its
+// variables. A plan with one tile has the graphs as they are.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "trireme/parallel/shard/style.h"
+#include "trireme/prepare/prepared.h"
+
+namespace trireme::prepare {
+
+// How a model is cut, before a plan has it.
+struct Tiling {
+  std::int32_t tiles = 1;
+  std::map<std::string, op::AxisCut> cuts = {};  // of the variables of the train graph
+  parallel::StoredOptions train = {}, eval = {};
+  double seconds = 0, bytes = 0;  // of the exchanges of a shard's train graph
+};
+
+struct TilingRequest {
+  std::int32_t tiles = 1;
+  std::int64_t shard_batch = 1, eval_batch = 1;
+  parallel::AxisCosts costs;
+};
+// By the style and the pins of the job, the rest by price. kInvalid names the tensor that cannot lie as asked
+// for.
+Result<Tiling> choose_tiling(const job::Job& job, const model::ModelInput& input,
+                             const TilingRequest& request);
+// Layouts over the mesh of `replicas` and tiles, and the rest, into a plan.
+void put_tiling(const Tiling& tiling, int replicas, const Prepared& whole, plan::Plan& plan);
+
+// Types and states of `out` as that tile of the plan has them; what they are parts of is in `wholes`.
+Status take_tile(const job::Job& job, int tile, Prepared& out);
+
+// The graph of a tile, whose collectives have slots.
+Result<graph::Graph> tile_of_train(const graph::Graph& whole, const plan::Plan& plan, int tile);
+Result<graph::Graph> tile_of_eval(const graph::Graph& whole, const plan::Plan& plan, int tile);
+
+}  // namespace trireme::prepare
