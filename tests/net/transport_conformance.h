@@ -249,7 +249,7 @@ TYPED_TEST_P(TransportConformance, TellsOnceThatAPeerClosedAfterWhatItSent) {
 TYPED_TEST_P(TransportConformance, ControlMessagesWaitForTheirHandler) {
   TypeParam::run(2, [](Node& n) -> Task<void> {
     constexpr int kCount = 100;
-    const Bytes longest = pattern(1024, 9);
+    const Bytes longest = pattern(n.transport->most_control_bytes(), 9);
     const int other = 1 - n.rank;
     for (int i = 0; i < kCount; ++i)
       n.transport->send_control(other, i == kCount - 1 ? ByteView(longest) : as_bytes(std::to_string(i)));

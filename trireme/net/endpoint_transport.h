@@ -20,7 +20,7 @@ class EndpointTransport : public Transport {
   void set_closed_handler(std::function<void(int)> handler) final {
     endpoint_->set_closed_handler(std::move(handler));
   }
-  void visit_waiting(const WaitingVisitor& visit) const final {
+  void visit_waiting(const WaitingVisitor& visit) const override {
     std::as_const(*endpoint_).matcher().visit_arrived(visit);
   }
   std::uint64_t bytes_sent() const final { return bytes_sent_; }

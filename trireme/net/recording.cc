@@ -29,6 +29,7 @@ class RecordingTransport final : public Transport {
   }
   void forget_peer(int peer, const Status& why) override { inner_->forget_peer(peer, why); }
   void forget_group(std::uint16_t group, const Status& why) override { inner_->forget_group(group, why); }
+  std::size_t most_control_bytes() const override { return inner_->most_control_bytes(); }
   void send_control(int peer, ByteView bytes) override { inner_->send_control(peer, bytes); }
   void set_control_handler(std::function<void(int, ByteView)> handler) override {
     inner_->set_control_handler(std::move(handler));

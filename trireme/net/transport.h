@@ -124,8 +124,9 @@ class Transport {
   // too.
   virtual void forget_group(std::uint16_t group, const Status& why);
 
-  // Small messages beside the data (heartbeats, verdicts): unordered against data, best effort, at most 1
-  // KiB.
+  // Small messages beside the data (heartbeats, verdicts): unordered against data, best effort, of at most so
+  // many bytes.
+  virtual std::size_t most_control_bytes() const { return 1024; }
   virtual void send_control(int peer, ByteView bytes) = 0;
   virtual void set_control_handler(std::function<void(int peer, ByteView bytes)> handler) = 0;
   // The peer's end went away (process died, connection closed, orderly goodbye is told apart by membership).
