@@ -91,8 +91,144 @@ TEST_P(MeshTrains, ToTheSameBitsForAnyNumberOfReplicas) {
   EXPECT_EQ(hash_in_process(on_mesh(c.job, "data=2,model=2"), c.data), expected) << c.name << ", threads";
 }
 
+// The parts of the model and of the batch are fixed; who has which of them is not.
+job::Job in_tiles(job::Job job, const std::string& mesh) {
+  job.train.logical_shards = 4;
+  job.train.logical_tiles = 4;
+  return on_mesh(std::move(job), mesh);
+}
+
+TEST_P(MeshTrains, ToTheSameBitsOnEveryMeshOfTheSameTiles) {
+  const TinyCase c = cut_cases()[GetParam()];
+  if (c.job.train.optimizer.max_batch_multiplier > 1 || c.name == "skip") return;
+  const std::string expected = train(in_tiles(c.job, "data=1,model=4"), c.data).summary.parameters_sha256;
+  ASSERT_EQ(expected.size(), 64U) << c.name;
+  for (const char* mesh : {"data=1,model=1", "data=1,model=3", "data=2,model=2", "data=3,model=2"})
+    EXPECT_EQ(hash_virtual(in_tiles(c.job, mesh), c.data), expected) << c.name << " on " << mesh;
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, MeshTrains, ::testing::Range(std::size_t{0}, cut_cases().size()),
                          [](const auto& info) { return cut_cases()[info.param].name; });
+
+TEST(Tiles, GiveTheSameBitsOnAllMeshesAndThreads) {
+  const auto data = testing::tiny_pictures(96, 24);
+  const auto hash = [&](const char* mesh) { return hash_virtual(in_tiles(testing::tiny_job(), mesh), data); };
+  const std::string expected = hash("data=1,model=4");
+  ASSERT_EQ(expected.size(), 64U);
+  for (const char* mesh : {"model=1", "model=2", "model=3", "data=2,model=1", "data=2,model=2",
+                           "data=3,model=2", "data=4,model=1", "data=4,model=3", "data=4,model=4"})
+    EXPECT_EQ(hash(mesh), expected) << mesh;
+  EXPECT_EQ(hash_in_process(in_tiles(testing::tiny_job(), "data=2,model=3"), data), expected) << "threads";
+}
+
+// A run keeps its tiles, whatever mesh it goes on with.
+TEST(Tiles, StayThoseOfTheRunOnAnotherMesh) {
+  const auto data = testing::tiny_pictures(96, 24);
+  job::Job job = testing::tiny_job();
+  job.train.logical_shards = 4;
+  job.train.checkpoint_steps = 3;
+  const std::string expected = hash_virtual(on_mesh(job, "data=2,model=2"), data);
+  VirtualRuns runs;
+  testing::RunOptions stop;
+  stop.stop_at = 4;
+  const auto begun = runs.train(on_mesh(job, "data=2,model=2"), data, stop);
+  EXPECT_FALSE(begun.summary().finished);
+  stop.stop_at = 7;
+  EXPECT_FALSE(runs.train(on_mesh(job, "data=1,model=1"), data, stop).summary().finished);
+  const record::Summary summary = runs.train(on_mesh(job, "data=4,model=1"), data).summary();
+  EXPECT_TRUE(summary.finished);
+  EXPECT_EQ(summary.parameters_sha256, expected);
+  EXPECT_EQ(summary.workers, 4);
+  EXPECT_EQ(summary.tiles, 2);
+  EXPECT_EQ(summary.per_worker.size(), 4U);
+}
+
+TEST(Tiles, ARankThatIsKilledIsNamedAndTheRunGoesOnElsewhere) {
+  const auto data = testing::tiny_pictures(96, 24);
+  job::Job job = testing::tiny_job();
+  job.train.logical_shards = 4;
+  job.train.logical_tiles = 3;
+  job.train.checkpoint_steps = 2;
+  const std::string expected = hash_virtual(on_mesh(job, "data=1,model=3"), data);
+  runtime::FaultSpec fault;
+  fault.runtime = 1;
+  fault.site = "collective";
+  fault.index = 60;
+  VirtualRuns runs({fault});
+  const auto broken = runs.train(on_mesh(job, "data=2,model=2"), data);
+  for (const std::size_t rank : {0U, 2U, 3U}) {
+    ASSERT_FALSE(broken.ranks[rank].ok()) << rank;
+    const Status& verdict = broken.ranks[rank].status();
+    EXPECT_EQ(verdict.context().peer, 1) << verdict.to_string();  // the worker, which has tile 2
+    EXPECT_THAT(verdict.message(), HasSubstr("rank 2 (data 0, model 2, worker 1)"));
+  }
+  const record::Summary summary = runs.train(on_mesh(job, "data=3,model=1"), data).summary();
+  EXPECT_EQ(summary.parameters_sha256, expected);
+}
+
+TEST(Mesh, SumsUpByAxis) {
+  const auto data = testing::tiny_pictures(96, 24);
+  VirtualRuns runs;
+  const record::Summary s = runs.train(on_mesh(testing::tiny_job(), "data=2,model=2"), data).summary();
+  EXPECT_EQ(s.mesh, "data=2,model=2");
+  EXPECT_EQ(s.style, "tensor");
+  EXPECT_GT(s.bytes_by_axis.at("data"), 0);
+  EXPECT_GT(s.bytes_by_axis.at("model"), 0);
+  EXPECT_LT(s.bytes_by_axis.at("data") + s.bytes_by_axis.at("model"), s.bytes_sent_per_step);
+  EXPECT_GT(s.exposed_by_axis.at("model"), 0);
+  EXPECT_EQ(to_json(s)["mesh"], "data=2,model=2");
+}
+
+// Layouts of a checkpoint are of the run; its tensors are the model's.
+TEST(Mesh, CheckpointsAreOfTheModel) {
+  const auto data = testing::tiny_pictures(96, 24);
+  const auto saved = [&](const job::Job& job) {
+    VirtualRuns runs;
+    runs.train(job, data);
+    return runs.checkpoint().tensors;
+  };
+  const io::NamedTensors whole = saved(testing::tiny_job());
+  const io::NamedTensors cut = saved(on_mesh(testing::tiny_job(), "data=2,model=3"));
+  ASSERT_EQ(whole.size(), cut.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_EQ(whole[i].first, cut[i].first);
+    EXPECT_EQ(whole[i].second.type(), cut[i].second.type());
+  }
+}
+
+struct Refusal {
+  const char* set;
+  const char* says;
+};
+
+TEST(Mesh, RefusesWhatCannotGoAlongBeforeTheStart) {
+  const auto why = [](const std::vector<std::string>& sets) {
+    job::Job job = testing::tiny_job();
+    for (const std::string& set : sets) EXPECT_TRUE(job::set_job_key(job, set).ok()) << set;
+    job::take_workers_of_mesh(job, false);
+    return job::check_job(job).message();
+  };
+  EXPECT_EQ(why({"parallel.mesh=data=2,model=2", "parallel.style=tensor"}), "");
+  const Refusal refusals[] = {
+      {"parallel.agreement=downpour", "parallel.agreement"},
+      {"parallel.codec=1bit", "parallel.codec"},
+      {"parallel.weights=shared", "parallel.weights"},
+      {"train.optimizer.kind=lars", "train.optimizer.kind"},
+      {"parallel.mesh=data=2,stage=2", "got axis 'stage'"},
+      {"parallel.mesh=model=2,data=2", "data first"},
+      {"parallel.mesh=data=2;model=2", "a mesh is axes with their sizes"},
+      {"parallel.style=tensr", "no style 'tensr'"},
+      {"parallel.layouts=fc*/weight", "expected NAME: AXIS=DIMENSION"},
+      {"parallel.layouts=fc*/weight: stage=0", "axis model"},
+      {"train.logical_tiles=1", "cannot share 1 parts of the model"},
+      {"train.logical_tiles=100", "would have 50 of the 100 parts of the model"},
+      {"train.logical_shards=1", "the 2 replicas of parallel.mesh cannot share 1 logical shards"},
+  };
+  for (const Refusal& r : refusals)
+    EXPECT_THAT(why({"parallel.mesh=data=2,model=2", r.set}), HasSubstr(r.says)) << r.set;
+  EXPECT_THAT(why({"parallel.style=tensor"}), HasSubstr("without a model axis"));
+  EXPECT_THAT(why({"parallel.workers=3", "parallel.mesh=data=2,model=2"}), HasSubstr("is of 4 workers"));
+}
 
 }  // namespace
 }  // namespace trireme::train

@@ -33,7 +33,7 @@ prepare::PrepareOptions plan_options(const job::Job& job, const cost::Rates& rat
   prepare::PrepareOptions options;
   const job::Roles roles = job::roles_of(job);
   options.replicas = roles.num_replicas();
-  options.tiles = roles.mesh.size_of(parallel::kModelAxis);
+  options.tiles = job::tiles_of(job);
   options.compute_threads = std::max(1, rates.machine.cores);
   options.transport = roles.workers > 1 ? (job.parallel.link.empty() ? "shm" : "tcp") : "none";
   options.machine = rates.machine;

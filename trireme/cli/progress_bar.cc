@@ -28,8 +28,9 @@ class ProgressBar final : public record::Progress {
     std::string text =
         fmt::format("{} parameters, {} batches", format_count(static_cast<double>(s.num_parameters)),
                     format_integer(s.total_batches));
-    if (s.plan->workers() > 1)
-      text += fmt::format(", {} workers over {}", s.plan->workers(), s.plan->transport);
+    if (const parallel::Mesh mesh = s.plan->mesh(); mesh.num_ranks() > 1)
+      text += mesh.axes.size() > 1 ? fmt::format(", mesh {} over {}", mesh_text(mesh), s.plan->transport)
+                                   : fmt::format(", {} workers over {}", mesh.num_ranks(), s.plan->transport);
     if (s.first_step > 0) text += fmt::format(", resuming after step {}", format_integer(s.first_step));
     if (!s.run_dir.empty()) text += fmt::format("; run folder {}", s.run_dir);
     print(text);

@@ -16,6 +16,7 @@ struct Members {
   std::vector<int> ranks;
   int rank = 0;  // of this process among them
   std::uint16_t id = 0;
+  mutable std::uint64_t bytes_sent = 0;  // by this process in calls of these ranks
 };
 
 // `ranks` of a world in which this process is `rank`; `id` differs from `whole_id`.

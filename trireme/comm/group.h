@@ -71,6 +71,8 @@ struct GroupOptions {
 struct GroupStats {
   std::uint64_t operations = 0;
   std::uint64_t bytes_sent = 0;
+  // What the collectives of a sub-group brought of them, without headers. 0 of a whole group.
+  std::uint64_t own_bytes = 0;
 };
 
 class Group {

@@ -111,7 +111,7 @@ Status expect_world(const Group& group, const HostCall& host) {
 }
 
 // The piece is that of this rank.
-Status expect_own(const Group& group, const HostCall& host, const Pieces& pieces, const Tensor& piece) {
+Status expect_own(const Group& group, const HostCall& host, const PieceSpans& pieces, const Tensor& piece) {
   const int dim = pieces.along.dim;
   if (piece.shape()[dim] == pieces.size(group.rank())) return {};
   return error(Code::kInvalid,
@@ -120,9 +120,10 @@ Status expect_own(const Group& group, const HostCall& host, const Pieces& pieces
                host.node.name, piece.shape()[dim], dim, pieces.size(group.rank()), group.rank());
 }
 
-Result<Pieces> pieces_of(const Group& group, const HostCall& host, const Tensor& whole, const Tensor& piece) {
+Result<PieceSpans> pieces_of(const Group& group, const HostCall& host, const Tensor& whole,
+                             const Tensor& piece) {
   TR_RETURN_IF_ERROR(expect_world(group, host));
-  Pieces p = Pieces::of(host.node.attrs, whole.type());
+  PieceSpans p = PieceSpans::of(host.node.attrs, whole.type());
   TR_RETURN_IF_ERROR(expect_own(group, host, p, piece));
   return p;
 }
@@ -145,7 +146,7 @@ Task<Status> broadcast(Group& group, Scratch& /*scratch*/, Call call, const Host
 
 Task<Status> allgather(Group& group, Scratch& scratch, Call call, const HostCall& host) {
   const Tensor &piece = host.inputs[0], &whole = host.outputs[0];
-  TR_CO_ASSIGN_OR_RETURN(const Pieces pieces, pieces_of(group, host, whole, piece));
+  TR_CO_ASSIGN_OR_RETURN(const PieceSpans pieces, pieces_of(group, host, whole, piece));
   if (!host.node.attrs.get_ints("sizes").empty()) call.counts = pieces.counts();
   if (pieces.are_packed()) co_return co_await group.allgather(std::move(call), piece, whole);
   TR_CO_ASSIGN_OR_RETURN(const Scratch::Lent packed, scratch.lend(whole.type(), whole.is_phantom()));
@@ -158,7 +159,7 @@ Task<Status> allgather(Group& group, Scratch& scratch, Call call, const HostCall
 
 Task<Status> reduce_scatter(Group& group, Scratch& scratch, Call call, const HostCall& host) {
   const Tensor &whole = host.inputs[0], &piece = host.outputs[0];
-  TR_CO_ASSIGN_OR_RETURN(const Pieces pieces, pieces_of(group, host, whole, piece));
+  TR_CO_ASSIGN_OR_RETURN(const PieceSpans pieces, pieces_of(group, host, whole, piece));
   if (!host.node.attrs.get_ints("sizes").empty()) call.counts = pieces.counts();
   call.algorithm = "fixed-tree";
   TR_CO_ASSIGN_OR_RETURN(const Scratch::Lent packed,  // the input stays as it is
@@ -176,8 +177,8 @@ Task<Status> all_to_all(Group& group, Scratch& scratch, Call call, const HostCal
   const auto &sizes_from = attrs.get_ints("sizes_from"), &sizes_to = attrs.get_ints("sizes_to");
   TR_CO_RETURN_IF_ERROR(expect_world(group, host));
   const int world = group.world();
-  const Pieces from = Pieces::of(out.type(), attrs.get_int("from"), world, sizes_from);
-  const Pieces to = Pieces::of(in.type(), attrs.get_int("to"), world, sizes_to);
+  const PieceSpans from = PieceSpans::of(out.type(), attrs.get_int("from"), world, sizes_from);
+  const PieceSpans to = PieceSpans::of(in.type(), attrs.get_int("to"), world, sizes_to);
   TR_CO_RETURN_IF_ERROR(expect_own(group, host, from, in));
   TR_CO_RETURN_IF_ERROR(expect_own(group, host, to, out));
   if (!sizes_from.empty() || !sizes_to.empty()) {
@@ -198,7 +199,7 @@ Task<Status> all_to_all(Group& group, Scratch& scratch, Call call, const HostCal
 
 // Who sends which indices of the dimension to whom.
 struct Halo {
-  Pieces pieces;
+  PieceSpans pieces;
   std::vector<std::int64_t> begins, ends;  // of each rank's window
 
   struct Indices {
@@ -226,7 +227,7 @@ Result<Halo> halo_of(const Group& group, const HostCall& host) {
   const Along along = Along::of(host.inputs[0].type(), attrs.get_int("dim"));
   std::vector<std::int64_t> sizes = attrs.get_ints("sizes");
   if (sizes.empty()) sizes.assign(static_cast<std::size_t>(group.world()), host.inputs[0].shape()[along.dim]);
-  Halo halo{Pieces::of(host.inputs[0].type(), along.dim, group.world(), sizes), attrs.get_ints("begins"),
+  Halo halo{PieceSpans::of(host.inputs[0].type(), along.dim, group.world(), sizes), attrs.get_ints("begins"),
             attrs.get_ints("ends")};
   TR_RETURN_IF_ERROR(expect_own(group, host, halo.pieces, host.inputs[0]));
   const auto at = static_cast<std::size_t>(group.rank());

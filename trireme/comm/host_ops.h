@@ -27,9 +27,10 @@ class HostOpTable {
 };
 
 // Over a group, which outlives it, and for nodes along an axis over the group that `axes` has for it: ranks,
-// roots and peers of such nodes are those of that group. An axis that is not there is refused. Runs are numbered step * num_shards + shard (RunOptions::number, the same
-// on every rank of the group); of the same shard they follow each other. A call that is cancelled before it
-// has ended fails the group with this rank as the culprit: the others wait for what it will never do.
+// roots and peers of such nodes are those of that group. An axis that is not there is refused. Runs are
+// numbered step * num_shards + shard (RunOptions::number, the same on every rank of the group); of the same
+// shard they follow each other. A call that is cancelled before it has ended fails the group with this rank
+// as the culprit: the others wait for what it will never do.
 std::unique_ptr<HostOpTable> make_host_ops(Group& group, std::uint32_t num_shards = 1,
                                            std::map<std::string, Group*> axes = {});
 

@@ -13,7 +13,7 @@ namespace {
 using exec::HostCall;
 
 // `own` indices of a dimension, again and again, for all pieces of a whole.
-void repeat(const Pieces& pieces, const std::byte* piece, std::int64_t own, std::byte* whole) {
+void repeat(const PieceSpans& pieces, const std::byte* piece, std::int64_t own, std::byte* whole) {
   for (int r = 0; r < pieces.world(); ++r)
     for (std::int64_t i = 0; i < pieces.size(r); ++i)
       pieces.along.copy(piece, {own, i % own}, whole, {pieces.total(), pieces.start(r) + i}, 1);
@@ -45,7 +45,7 @@ void receive_ones(int /*rank*/, const HostCall& host) { fill_with(host.outputs[0
 
 void repeat_own(int rank, const HostCall& host) {
   const Tensor &piece = host.inputs[0], &whole = host.outputs[0];
-  const Pieces p = Pieces::of(host.node.attrs, whole.type());
+  const PieceSpans p = PieceSpans::of(host.node.attrs, whole.type());
   const std::int64_t own = piece.shape()[p.along.dim];
   if (own == 0) return receive_ones(rank, host);
   repeat(p, piece.raw(), own, whole.raw());
@@ -53,7 +53,7 @@ void repeat_own(int rank, const HostCall& host) {
 
 void take_own_piece(int rank, const HostCall& host) {
   const Tensor &whole = host.inputs[0], &piece = host.outputs[0];
-  const Pieces p = Pieces::of(host.node.attrs, whole.type());
+  const PieceSpans p = PieceSpans::of(host.node.attrs, whole.type());
   const std::int64_t own = piece.shape()[p.along.dim];
   p.along.copy(whole.raw(), {p.total(), p.start(rank)}, piece.raw(), {own, 0}, own);
 }
@@ -62,8 +62,9 @@ void turn_own(int rank, const HostCall& host) {
   const Tensor &in = host.inputs[0], &out = host.outputs[0];
   const op::Attrs& attrs = host.node.attrs;
   const std::int64_t world = attrs.get_int("world");
-  const Pieces from = Pieces::of(out.type(), attrs.get_int("from"), world, attrs.get_ints("sizes_from"));
-  const Pieces to = Pieces::of(in.type(), attrs.get_int("to"), world, attrs.get_ints("sizes_to"));
+  const PieceSpans from =
+      PieceSpans::of(out.type(), attrs.get_int("from"), world, attrs.get_ints("sizes_from"));
+  const PieceSpans to = PieceSpans::of(in.type(), attrs.get_int("to"), world, attrs.get_ints("sizes_to"));
   const std::int64_t own = in.shape()[from.along.dim];
   if (own == 0 || to.size(rank) == 0) return receive_ones(rank, host);
   std::vector<std::byte> part(to.along.bytes(to.along.elems(to.size(rank))));

@@ -14,7 +14,7 @@ void receive_ones(int rank, const exec::HostCall& host);
 // Pieces that are longer than this rank's have it several times.
 void repeat_own(int rank, const exec::HostCall& host);
 void take_own_piece(int rank, const exec::HostCall& host);
-// Of this rank's piece its own part, in the place of everybody's.
+// The own part of this rank's piece, in the place of everybody's.
 void turn_own(int rank, const exec::HostCall& host);
 // Indices of other ranks are as receive_ones has them.
 void keep_own_window(int rank, const exec::HostCall& host);

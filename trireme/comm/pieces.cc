@@ -21,9 +21,9 @@ void Along::copy(const std::byte* from, Place of_from, std::byte* to, Place of_t
                 from + bytes((row * of_from.extent + of_from.at) * inner), bytes(count * inner));
 }
 
-Pieces Pieces::of(const TensorType& whole, std::int64_t dim, std::int64_t world,
-                  const std::vector<std::int64_t>& sizes) {
-  Pieces p;
+PieceSpans PieceSpans::of(const TensorType& whole, std::int64_t dim, std::int64_t world,
+                          const std::vector<std::int64_t>& sizes) {
+  PieceSpans p;
   p.along = Along::of(whole, dim);
   for (std::int64_t r = 0; r < world; ++r)
     p.starts.push_back(p.starts.back() + (sizes.empty() ? whole.shape[p.along.dim] / world
@@ -31,7 +31,7 @@ Pieces Pieces::of(const TensorType& whole, std::int64_t dim, std::int64_t world,
   return p;
 }
 
-Pieces Pieces::of(const op::Attrs& attrs, const TensorType& whole) {
+PieceSpans PieceSpans::of(const op::Attrs& attrs, const TensorType& whole) {
   return of(whole, attrs.get_int("dim"), attrs.get_int("world"), attrs.get_ints("sizes"));
 }
 

@@ -1,4 +1,5 @@
-// Pieces: parts of a tensor that ranks have cut along one dimension, where they lie and packed for messages.
+// PieceSpans: parts of a tensor that ranks have cut along one dimension: where they lie, and packed for
+// messages.
 #pragma once
 
 #include <cstddef>
@@ -32,15 +33,15 @@ struct Along {
 
 // Where the pieces of the ranks lie in a whole tensor: one behind the other in each of its rows. Packed, as
 // collectives need them, they lie one behind the other, each with all of its rows.
-struct Pieces {
+struct PieceSpans {
   Along along;
   std::vector<std::int64_t> starts{0};  // along the dimension, and the end
 
   // `sizes`: of each rank; empty: equal ones of `world` ranks.
-  static Pieces of(const TensorType& whole, std::int64_t dim, std::int64_t world,
-                   const std::vector<std::int64_t>& sizes);
+  static PieceSpans of(const TensorType& whole, std::int64_t dim, std::int64_t world,
+                       const std::vector<std::int64_t>& sizes);
   // By the attributes world, dim and sizes.
-  static Pieces of(const op::Attrs& attrs, const TensorType& whole);
+  static PieceSpans of(const op::Attrs& attrs, const TensorType& whole);
 
   int world() const { return static_cast<int>(starts.size()) - 1; }
   std::int64_t total() const { return starts.back(); }

@@ -43,7 +43,11 @@ class SubGroup final : public Calls {
     whole_.fail(std::move(operation), std::move(reason));
   }
   const Status& verdict() const override { return whole_.verdict(); }
-  GroupStats stats() const override { return whole_.stats(); }
+  GroupStats stats() const override {
+    GroupStats stats = whole_.stats();
+    stats.own_bytes = members_->bytes_sent;
+    return stats;
+  }
 
   runtime::Task<Status> run(Request r) override {
     r.members = members_;

@@ -94,6 +94,8 @@ runtime::Task<Status> TransportGroup::run(Request r) {
     TR_CO_RETURN_IF_ERROR(Admission::check_direct(r, combine));
     const net::Fingerprint fingerprint = Admission::fingerprint_of(r, told);
     const net::CallId call = book_.count(admission_.identity_of(r));
+    if (r.members != nullptr)
+      r.members->bytes_sent += static_cast<std::uint64_t>(r.count) * dtype_size(r.dtype);
     const DirectCalls::Started started =
         direct_->start(r, admission_.identity_of(r), fingerprint, combine, ++num_started_);
     if (started.ended) {
@@ -111,6 +113,8 @@ runtime::Task<Status> TransportGroup::run(Request r) {
   shape.kind = told;
   if (told != r.kind) request.fingerprint.kind = static_cast<std::uint8_t>(told);
   request.operation = operation_of(told, r);
+
+  if (r.members != nullptr) r.members->bytes_sent += request.program->program.bytes_sent(request.elem_bytes);
 
   RunSlot& slot = take_slot();
   slot.failure = ok_status();

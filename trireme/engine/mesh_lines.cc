@@ -21,6 +21,12 @@ Result<std::unique_ptr<MeshLines>> MeshLines::make(comm::Group& workers, const p
   return lines;
 }
 
+std::map<std::string, double> MeshLines::bytes_sent() const {
+  if (model_ == nullptr) return {};
+  return {{parallel::kDataAxis, static_cast<double>(data_->stats().own_bytes)},
+          {parallel::kModelAxis, static_cast<double>(model_->stats().own_bytes)}};
+}
+
 std::unique_ptr<comm::HostOpTable> MeshLines::make_host_ops(std::uint32_t num_shards) const {
   std::map<std::string, comm::Group*> axes;
   if (data_ != nullptr) axes = {{parallel::kDataAxis, data_.get()}, {parallel::kModelAxis, model_.get()}};

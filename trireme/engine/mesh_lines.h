@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "trireme/comm/group.h"
 #include "trireme/comm/host_ops.h"
@@ -21,6 +23,8 @@ class MeshLines {
   comm::Group& data() const { return data_ != nullptr ? *data_ : workers_; }
   // Those that hold the parts of this rank's replica; null where a replica is one rank.
   comm::Group* model() const { return model_.get(); }
+  // What this rank sent along each axis that has several ranks; empty where a replica is one rank.
+  std::map<std::string, double> bytes_sent() const;
   int replica() const { return replica_; }
   int tile() const { return tile_; }
 

@@ -140,6 +140,12 @@ TimeNs ShardRuns::held_ns() const {
   return held;
 }
 
+TimeNs ShardRuns::met_ns() const {
+  TimeNs met = 0;
+  for (const Shard& shard : shards_) met = std::max(met, shard.execution->met_ns());
+  return met;
+}
+
 std::vector<exec::Profile> ShardRuns::profiles() const {
   std::vector<exec::Profile> all;
   for (const Shard& shard : shards_)

@@ -47,6 +47,7 @@ class ShardRuns {
   // last one it is where backward writes.
   runtime::Task<void> add_batch(bool first, bool last);
   TimeNs held_ns() const;  // the longest that one of them waited for buckets
+  TimeNs met_ns() const;   // the longest that one of them stood in exchanges of its graph
   std::vector<exec::Profile> profiles() const;
 
  private:

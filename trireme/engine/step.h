@@ -29,6 +29,7 @@ struct StepOutput {
   bool stop = false;     // some rank was asked to stop
   bool save = false;     // rank 0 wants a checkpoint
   TimeNs compute_ns = 0, exposed_ns = 0, data_ns = 0;
+  TimeNs axis_ns = 0;  // of exposed_ns: exchanges within the graphs
 };
 
 struct EvalOutput {

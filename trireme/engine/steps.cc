@@ -250,8 +250,9 @@ Task<Result<StepOutput>> Steps::run(StepInput input) {
   if (status.ok()) status = co_await conductor_->wait_for_vote(out);
   if (!status.ok()) co_return co_await conductor_->fail(std::move(status));
   const TimeNs held = runs_->held_ns();
-  out.compute_ns = computed - started - out.data_ns - held;
-  out.exposed_ns = rt_.now() - computed + held;
+  out.axis_ns = runs_->met_ns();
+  out.compute_ns = std::max<TimeNs>(0, computed - started - out.data_ns - held - out.axis_ns);
+  out.exposed_ns = rt_.now() - computed + held + out.axis_ns;
   co_return out;
 }
 

@@ -90,7 +90,8 @@ class ExecutionImpl final : public Execution {
 
   void open(int gate) override { state_->open(gate); }
   void cancel(Status why) override { state_->cancel(std::move(why)); }
-  TimeNs held_ns() const override { return state_->held_ns; }
+  TimeNs held_ns() const override { return state_->held.ns; }
+  TimeNs met_ns() const override { return state_->met.ns; }
 
   Result<Tensor> fetch(std::string_view output) const override {
     const RunState& s = *state_;

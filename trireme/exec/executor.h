@@ -130,6 +130,8 @@ class Execution {
   virtual void cancel(Status why) = 0;
   // How long nothing of the last run could run because gates were closed.
   virtual TimeNs held_ns() const = 0;
+  // How long the last run stood because nothing but host ops was under way.
+  virtual TimeNs met_ns() const = 0;
   // A fetched output after run(), in host memory; valid until the next run.
   virtual Result<Tensor> fetch(std::string_view output) const = 0;
   // Called on the loop during run() with the index into CompileOptions::notices. The event (may be null) is

@@ -23,8 +23,8 @@ void RunState::begin(const RunOptions& options) {
   next_ready = next_due = 0;
   if (gpu) gpu->begin();
   if (times) times->run_begins(rt.now());
-  held_since = -1;
-  held_ns = 0;
+  held = {};
+  met = {};
   closed_gates = 0;
   for (std::size_t s = 0; s < strands.size(); ++s) strands[s].waiting = plan->part.strands[s].num_before;
   for (std::size_t g = 0; g < gate_open.size(); ++g) {
@@ -42,10 +42,11 @@ void RunState::begin(const RunOptions& options) {
 }
 
 void RunState::start(std::int32_t strand) {
-  ++in_flight;
+  ++in_flight.all;
   if (times) times->strand_begins(strand, rt.now());
   const Strand& s = plan->part.strands[static_cast<std::size_t>(strand)];
   if (s.is_host) {
+    ++in_flight.hosts;
     rt.spawn(run_host(shared_from_this(), strand));
     return;
   }
@@ -73,7 +74,7 @@ void RunState::start_on_device(std::int32_t strand) {
     const Status result = self->gpu->result();
     std::shared_ptr<Event> point = self->gpu->point();
     if (!result.ok() || !self->status.ok()) {  // those behind it never start
-      self->in_flight -= static_cast<int>(queue.size());
+      self->in_flight.all -= static_cast<int>(queue.size());
       queue.clear();
     }
     if (!queue.empty()) self->start_on_device(queue.front());
@@ -131,6 +132,7 @@ Task<void> RunState::run_host(std::shared_ptr<RunState> self, std::int32_t stran
     status = co_await run_beside_device(*self, host, std::move(call), node);
   else
     status = co_await host.start(std::move(call));
+  --self->in_flight.hosts;
   self->ended(strand, std::move(status));
 }
 
@@ -154,7 +156,7 @@ Task<Status> RunState::run_beside_device(RunState& self, HostOp& host, HostCall 
 }
 
 void RunState::ended(std::int32_t strand, Status result, std::shared_ptr<Event> point) {
-  --in_flight;
+  --in_flight.all;
   if (times) note_end(strand);
   if (!result.ok()) fail(std::move(result));
   if (status.ok()) {
@@ -186,12 +188,17 @@ void RunState::start_ready() {
     }
   }
   settling = false;
+  // Whether the run stands because others have not met it yet.
+  const bool stands = in_flight.hosts > 0 && in_flight.all == in_flight.hosts;
+  if (stands == (met.since >= 0)) return;
+  if (!stands) met.ns += rt.now() - met.since;
+  met.since = stands ? rt.now() : -1;
 }
 
 void RunState::end_if_done() {
-  if (!running || settling || in_flight > 0) return;
+  if (!running || settling || in_flight.all > 0) return;
   if (status.ok() && closed_gates > 0) {
-    if (held_since < 0) held_since = rt.now();
+    if (held.since < 0) held.since = rt.now();
     return;
   }
   end_hold();
@@ -203,8 +210,8 @@ void RunState::end_if_done() {
 }
 
 void RunState::end_hold() {
-  if (held_since >= 0) held_ns += rt.now() - held_since;
-  held_since = -1;
+  if (held.since >= 0) held.ns += rt.now() - held.since;
+  held.since = -1;
 }
 
 // The run never ends inside this call: its end resumes whoever awaits it.
@@ -218,7 +225,7 @@ void RunState::open(std::int32_t gate) {
   for (const std::int32_t s : plan->part.gate_strands[g])
     if (--strands[static_cast<std::size_t>(s)].waiting == 0) ready.push_back(s);
   start_ready();
-  if (in_flight > 0)
+  if (in_flight.all > 0)
     end_hold();
   else
     rt.post([self = shared_from_this()] { self->end_if_done(); });
@@ -233,7 +240,7 @@ void RunState::fail(Status why) {
 void RunState::abandon() {
   waiter = nullptr;
   if (status.ok()) status = Status(Code::kCancelled, "[exec] the run was abandoned");
-  if (in_flight > 0) {  // what runs ends it
+  if (in_flight.all > 0) {  // what runs ends it
     rt.post([cancelled = token, why = status]() mutable { cancelled.cancel(std::move(why)); });
     return;
   }

@@ -105,11 +105,17 @@ struct RunState : std::enable_shared_from_this<RunState> {
   // Work lists of a run; their capacity is set once.
   std::vector<std::int32_t> ready, due;
   std::size_t next_ready = 0, next_due = 0;
-  int in_flight = 0;
+  struct {
+    int all = 0, hosts = 0;  // strands; of them host ops
+  } in_flight;
   bool running = false, settling = false, has_values = false;
   std::vector<char> gate_open;
   int closed_gates = 0;  // of this run, that strands wait for
-  TimeNs held_since = -1, held_ns = 0;
+  struct Pause {
+    TimeNs since = -1, ns = 0;  // since -1: it is not now
+  };
+  Pause held;  // all that could run has run, and gates are closed
+  Pause met;   // nothing but host ops is under way
   Status status;
   RunOptions how;              // of the run under way
   runtime::CancelToken token;  // of its host calls; a new one after a run that failed

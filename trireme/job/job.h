@@ -67,6 +67,7 @@ struct Job {
     double checkpoint_minutes = 0;
     bool keep_best = true;
     std::optional<std::int64_t> patience;
+    std::optional<std::int64_t> logical_tiles;  // default: the size of the mesh's model axis
     double target_accuracy = 0;
     std::string nan = "stop";
     std::string device = "cpu";

@@ -86,13 +86,13 @@ void check_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
                 "parallel.weights");
 }
 
-// Pins name an axis that the mesh has.
+// Pins name the axis that cuts the model.
 void check_pins(JobChecker& c, const Job& job, const parallel::Mesh& mesh) {
   for (const std::string& text : job.parallel.layouts.value_or(std::vector<std::string>())) {
     const Result<parallel::LayoutPin> pin = parallel::parse_pin(text);
     c.expect_ok(pin.status(), "parallel.layouts");
     if (!pin.ok()) continue;
-    c.expect(pin->axis == parallel::kModelAxis && mesh.size_of(pin->axis) > 1, "parallel.layouts",
+    c.expect(pin->axis == parallel::kModelAxis && tiles_of(job) > 1, "parallel.layouts",
              fmt::format("axis {} of a parallel.mesh that has it, such as data={},model=2",
                          parallel::kModelAxis, mesh.num_replicas()));
   }
@@ -101,7 +101,9 @@ void check_pins(JobChecker& c, const Job& job, const parallel::Mesh& mesh) {
 // What a model that is cut over workers cannot go together with.
 void check_mesh_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
   const std::string why =
-      fmt::format(" where parallel.mesh = \"{}\" cuts the model over workers", job.parallel.mesh);
+      job.train.logical_tiles
+          ? fmt::format(" where train.logical_tiles = {} cuts the model", *job.train.logical_tiles)
+          : fmt::format(" where parallel.mesh = \"{}\" cuts the model over workers", job.parallel.mesh);
   c.expect(row.pace == agree::Pace::kStep && !row.needs_server, "parallel.agreement", "bsp" + why);
   c.expect(sending_of(job).is(Sending::Kind::kDense), "parallel.codec", "none" + why);
   c.expect(job.parallel.weights != "shared", "parallel.weights", "auto or own" + why);
@@ -115,8 +117,14 @@ void check_job_mesh(JobChecker& c, const Job& job, const agree::AgreementRow& ro
   c.expect_ok(mesh.status(), "parallel.mesh");
   c.expect_ok(parallel::find_style(job.options.text(kStyle)).status(), kStyle.name);
   if (!c.status.ok()) return;
+  constexpr std::int64_t kMostTiles = 4096;
+  const auto& tiles = job.train.logical_tiles;
+  c.expect(!tiles || (*tiles >= 1 && *tiles <= kMostTiles), "train.logical_tiles",
+           fmt::format("an integer from 1 to {}", kMostTiles));
+  if (!c.status.ok()) return;
+  c.expect_ok(seating_of(job, tiles_of(job)).status(), "train.logical_tiles");
   check_pins(c, job, *mesh);
-  if (mesh->size_of(parallel::kModelAxis) > 1) return check_mesh_rest(c, job, row);
+  if (tiles_of(job) > 1) return check_mesh_rest(c, job, row);
   c.expect(!job.options.has(kStyle.name), kStyle.name,
            fmt::format("it not to be set without a model axis; set parallel.mesh, such as data={},model=2",
                        mesh->num_replicas()));

@@ -54,6 +54,7 @@ const JobKey kKeys[] = {
     TR_KEY("train.target_accuracy", double, train.target_accuracy, true, "Stop when an evaluation reaches this accuracy, such as 0.99; 0: never."),
     TR_KEY("train.patience", MaybeInt, train.patience, true, "Early stopping: stop after this many evaluations in a row without a better one. Default: never."),
     TR_KEY("train.nan", Text, train.nan, true, "What to do when the loss or a gradient is NaN or infinite: stop, or skip the step."),
+    TR_KEY("train.logical_tiles", MaybeInt, train.logical_tiles, true, "Parts of the model that fix the arithmetic of parallel.mesh: any model axis of up to so many workers gives the same bits, each worker has some of the parts. Default: the size of the model axis."),
     TR_KEY("train.device", Text, train.device, true, "cpu, cuda (an NVIDIA GPU), or auto: cuda where there is one."),
     TR_KEY("train.precision", Text, train.precision, true, "Precision of matmuls and convolutions: f32, tf32 (GPU only: inputs rounded to 10 bits), bf16, or f16 (with loss scaling). Weights and sums stay f32."),
     TR_KEY("train.memory_limit", Text, train.memory_limit, false, "Memory limit per worker (on a GPU: of that GPU), such as 8GiB. Cheap activations are recomputed until the job fits; a limit that cannot be met is an error. Empty: no limit."),

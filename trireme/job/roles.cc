@@ -4,6 +4,8 @@
 
 #include "trireme/agree/agree.h"
 #include "trireme/job/job_options.h"
+#include "trireme/net/seats.h"
+#include "trireme/parallel/cells.h"
 
 namespace trireme::job {
 namespace {
@@ -120,6 +122,38 @@ void take_workers_of_mesh(Job& job, bool workers_given) {
   if (!mesh.ok() || workers_given || job.given_at.contains("parallel.workers")) return;
   job.parallel.workers = mesh->num_ranks();
   job.given_at["parallel.workers"] = "parallel.mesh";
+}
+
+std::int32_t tiles_of(const Job& job) {
+  if (job.train.logical_tiles) return static_cast<std::int32_t>(*job.train.logical_tiles);
+  const Result<parallel::Mesh> mesh = mesh_of(job);
+  return mesh.ok() ? mesh->size_of(parallel::kModelAxis) : 1;
+}
+
+Result<Seating> seating_of(const Job& job, std::int32_t tiles) {
+  TR_ASSIGN_OR_RETURN(const parallel::Mesh mesh, mesh_of(job));
+  const int positions = mesh.size_of(parallel::kModelAxis), replicas = mesh.num_replicas();
+  if (positions > tiles)
+    return error(Code::kInvalid,
+                 "[job] {} workers along the model axis cannot share {} parts of the model: use "
+                 "--mesh data={},model={} or a train.logical_tiles of {}",
+                 positions, tiles, replicas, tiles, positions);
+  const std::vector<collective::LeafRun> runs = parallel::even_runs(tiles, positions);
+  if (runs[0].count > net::kMostSeats)
+    return error(Code::kInvalid,
+                 "[job] a worker would have {} of the {} parts of the model, expected at most {}: use more "
+                 "workers along the model axis of parallel.mesh, or a smaller train.logical_tiles",
+                 runs[0].count, tiles, net::kMostSeats);
+  Seating out;
+  out.num_workers = mesh.num_ranks();
+  out.mesh = parallel::data_mesh(replicas);
+  if (tiles > 1) out.mesh.axes.push_back({parallel::kModelAxis, tiles});
+  for (int replica = 0; replica < replicas; ++replica)
+    for (int position = 0; position < positions; ++position)
+      out.workers.insert(out.workers.end(),
+                         static_cast<std::size_t>(runs[static_cast<std::size_t>(position)].count),
+                         replica * positions + position);
+  return out;
 }
 
 Roles roles_of(const Job& job) {

@@ -51,6 +51,20 @@ Result<parallel::Mesh> mesh_of(const Job& job);
 // Where the job has a mesh and does not say how many workers (`workers_given`), they are its product.
 void take_workers_of_mesh(Job& job, bool workers_given);
 
+// Parts of the model: train.logical_tiles, or the size of the mesh's model axis.
+std::int32_t tiles_of(const Job& job);
+
+// Who runs which parts of which replica, where workers have several parts: the job then has a rank for each
+// part, and several ranks run on a worker (net/seats.h).
+struct Seating {
+  parallel::Mesh mesh;       // of the ranks
+  std::vector<int> workers;  // by rank, its worker
+  bool is_plain() const { return workers.size() == static_cast<std::size_t>(num_workers); }
+  int num_workers = 1;
+};
+// kInvalid: more workers along the model axis than parts, or more parts than a worker may have.
+Result<Seating> seating_of(const Job& job, std::int32_t tiles);
+
 // By the job alone, which check_job has found good.
 Roles roles_of(const Job& job);
 // With the mesh of a plan for the job.

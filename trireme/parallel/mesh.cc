@@ -120,6 +120,13 @@ Result<Mesh> parse_mesh(std::string_view text) {
   return mesh;
 }
 
+std::string mesh_text(const Mesh& mesh) {
+  std::string text;
+  for (const Axis& axis : mesh.axes)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis.name, axis.size);
+  return text;
+}
+
 Mesh data_mesh(int workers) { return {{{kDataAxis, workers}}}; }
 
 }  // namespace trireme::parallel

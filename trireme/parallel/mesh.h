@@ -62,6 +62,8 @@ Status check_mesh(const Mesh& mesh);
 // "data=2,model=4", outermost axis first. Checked.
 Result<Mesh> parse_mesh(std::string_view text);
 
+std::string mesh_text(const Mesh& mesh);  // as parse_mesh reads it
+
 // W replicas of the whole model.
 Mesh data_mesh(int workers);
 

@@ -215,10 +215,15 @@ Result<MemoryEstimate> estimate_memory(const job::Job& job, const model::ModelIn
   PrepareOptions options;
   const parallel::Mesh mesh = job::roles_of(job).mesh;
   options.replicas = mesh.num_replicas();
-  options.tiles = mesh.size_of(parallel::kModelAxis);
+  options.tiles = job::tiles_of(job);
   options.compute_threads = threads;
   TR_ASSIGN_OR_RETURN(const auto prepared, prepare(job, input, options));
-  return estimate_prepared(job, *prepared, threads);
+  TR_ASSIGN_OR_RETURN(MemoryEstimate estimate, estimate_prepared(job, *prepared, threads));
+  // The first worker has as many parts of the model as any, and the first part is as large as any.
+  TR_ASSIGN_OR_RETURN(const job::Seating seating, job::seating_of(job, options.tiles));
+  const auto seats = std::count(seating.workers.begin(), seating.workers.end(), 0);
+  for (MemoryPart& part : estimate.parts) part.bytes *= seats;
+  return estimate;
 }
 
 Result<MemoryEstimate> estimate_prepared(const job::Job& job, const Prepared& prepared, int threads) {

@@ -41,7 +41,7 @@ Result<graph::Graph> update_graph(const job::Job& job, const job::Sending& sendi
   return std::move(update.graph);
 }
 
-// Of a parameter that every tile has whole, the first tile's gradient counts.
+// The first tile counts the gradients of parameters that every tile has whole.
 std::vector<model::Parameter> counted(const Prepared& p) {
   std::vector<model::Parameter> own = p.parameters;
   if (p.tile > 0) std::erase_if(own, [&](const model::Parameter& of) { return !p.wholes.contains(of.name); });

@@ -149,6 +149,13 @@ Json to_json(const Summary& s) {
                {"notes", s.notes},
                {"finished", s.finished},
                {"ok", s.ok}};
+  if (s.tiles > 1) {
+    json["mesh"] = s.mesh;
+    json["style"] = s.style;
+    json["logical_tiles"] = s.tiles;
+    json["bytes_by_axis"] = s.bytes_by_axis;
+    json["exposed_by_axis"] = s.exposed_by_axis;
+  }
   if (!s.has_test) json.erase("test_loss"), json.erase("test_accuracy");
   if (s.best) {
     json["best"] = to_json(*s.best);

@@ -41,6 +41,11 @@ struct Summary {
   bool has_test = true;  // false: there are no test samples, and summary.json has no result of them
   double test_loss = 0, test_accuracy = 0;
   std::optional<engine::EvalOutput> validation;
+  // Where the model is cut over workers: the mesh, the style, the parts, and by axis bytes that a rank sent
+  // in a step, without headers, and seconds that it waited for them.
+  std::string mesh, style;
+  std::int32_t tiles = 1;
+  std::map<std::string, double> bytes_by_axis, exposed_by_axis;
   double bytes_sent_per_step = 0;  // per worker, on the wire
   double bytes_dense_per_step = 0;
   double compute_seconds = 0, exposed_seconds = 0, data_wait_seconds = 0;  // per step, means

@@ -1,6 +1,7 @@
 #include "trireme/record/worker_shares.h"
 #include "trireme/plan/slots.h"
 
+#include <algorithm>
 #include <array>
 
 namespace trireme::record {
@@ -48,6 +49,25 @@ runtime::Task<Result<std::vector<WorkerShare>>> gather_shares(runtime::Runtime& 
   for (int r = 0; r < group.world(); ++r) shares.push_back(share_of(r, all.data<double>() + r * n));
   attribute_waiting(shares);
   co_return shares;
+}
+
+std::vector<WorkerShare> by_worker(const std::vector<WorkerShare>& shares, const std::vector<int>& workers) {
+  std::vector<WorkerShare> out;
+  for (const WorkerShare& s : shares) {
+    const int worker = workers[static_cast<std::size_t>(s.worker)];
+    if (out.empty() || out.back().worker != worker) {
+      out.push_back(s);
+      out.back().worker = worker;
+      continue;
+    }
+    WorkerShare& all = out.back();
+    all.compute_seconds = std::max(all.compute_seconds, s.compute_seconds);
+    all.exposed_seconds = std::max(all.exposed_seconds, s.exposed_seconds);
+    all.data_seconds = std::max(all.data_seconds, s.data_seconds);
+    all.bytes_sent += s.bytes_sent;
+  }
+  attribute_waiting(out);
+  return out;
 }
 
 }  // namespace trireme::record

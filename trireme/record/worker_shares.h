@@ -11,4 +11,8 @@ namespace trireme::record {
 runtime::Task<Result<std::vector<WorkerShare>>> gather_shares(runtime::Runtime& rt, comm::Group& group,
                                                               WorkerShare mine);
 
+// Where workers have several ranks: `workers` by rank. The ranks of one share cores and step together, so
+// times are the longest of them, and bytes add up.
+std::vector<WorkerShare> by_worker(const std::vector<WorkerShare>& shares, const std::vector<int>& workers);
+
 }  // namespace trireme::record

@@ -34,7 +34,7 @@ Result<PreparedTiles> prepare_shared(const SimulateOptions& options, const data:
   const parallel::Mesh mesh = job::roles_of(options.job).mesh;
   prepare::PrepareOptions prepare_options;
   prepare_options.replicas = mesh.num_replicas();
-  prepare_options.tiles = mesh.size_of(parallel::kModelAxis);
+  prepare_options.tiles = job::tiles_of(options.job);
   prepare_options.compute_threads = options.machine.cores;
   prepare_options.transport = "inproc";
   prepare_options.machine = options.machine;
@@ -68,7 +68,6 @@ Result<std::shared_ptr<const data::Dataset>> phantom_data(const job::Job& job, s
 
 SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr<const data::Dataset> data) {
   const job::Roles roles = job::roles_of(options.job);
-  const parallel::Mesh& mesh = roles.mesh;
   const int world = roles.world;
   const auto n = static_cast<std::size_t>(world);
   SimulateReport report;
@@ -112,9 +111,7 @@ SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr
     context.connect.world = world;
     context.run_dir = options.run_dir;
     context.data = data;
-    if (!prepared.empty())
-      context.prepared = prepared[static_cast<std::size_t>(
-          rank < mesh.num_ranks() ? mesh.coordinate(rank, parallel::kModelAxis) : 0)];
+    context.prepared = prepared;
     context.machine = options.machine;
     context.link = options.link;
     context.rates = rates;

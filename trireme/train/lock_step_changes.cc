@@ -101,7 +101,7 @@ Task<Status> LockStepWorker::change_codecs(CodecChange change) {
     const std::string text = plan::to_json(plan()).dump(2) + "\n";
     TR_CO_RETURN_IF_ERROR(co_await rt_.files().write_atomic(c_.run_dir + "/plan.json", as_bytes(text)));
   }
-  changed_ = true;
+  save_.changed = true;
   measure_from_ = measured_steps_ + kWarmSteps;
   co_return Status();
 }

@@ -3,10 +3,26 @@
 
 #include <algorithm>
 
+#include "trireme/job/job_options.h"
 #include "trireme/prepare/memory_estimate.h"
+#include "trireme/train/seated.h"
 
 namespace trireme::train {
 using runtime::Task;
+
+namespace {
+
+// Sums of `steps` steps of rank 0. What ranks exchange beside the axes (checkpoints, hashes) is in neither.
+void report_mesh(const engine::MeshLines& lines, const engine::StepOutput& totals, double steps,
+                 record::Summary& s) {
+  s.bytes_by_axis = lines.bytes_sent();
+  for (auto& [axis, bytes] : s.bytes_by_axis) bytes /= steps;
+  const double within = to_seconds(totals.axis_ns) / steps;
+  s.exposed_by_axis = {{parallel::kDataAxis, to_seconds(totals.exposed_ns) / steps - within},
+                       {parallel::kModelAxis, within}};
+}
+
+}  // namespace
 
 // Once; every rank at the same step.
 Task<Status> LockStepWorker::write_trace() {
@@ -47,7 +63,7 @@ void LockStepWorker::report_codec_on_gpu(const comm::SumStats& coded, record::Su
 }
 
 record::Summary LockStepWorker::summarise() const {
-  record::Summary s = account_.begin_summary(group_.world(), group_.world());
+  record::Summary s = account_.begin_summary(num_workers_of(c_, group_.world()), group_.world());
   s.device = start_.prepared->device != nullptr ? "cuda" : "cpu";
   const double n = static_cast<double>(std::max<std::int64_t>(1, measured_steps_));
   s.bytes_sent_per_step = static_cast<double>(group_.stats().bytes_sent) / n;
@@ -55,6 +71,12 @@ record::Summary LockStepWorker::summarise() const {
   s.exposed_seconds = to_seconds(totals_.exposed_ns) / n;
   s.data_wait_seconds = to_seconds(totals_.data_ns) / n;
   s.per_worker = shares_;
+  if (plan().tiles > 1) {
+    s.mesh = mesh_text(plan().mesh());
+    s.style = c_.job.options.text(job::kStyle);
+    s.tiles = plan().tiles;
+    report_mesh(*lines_, totals_, n, s);
+  }
   s.rule = replica_->rule().report().more;  // of rank 0
   if (start_.prepared->resident && group_.world() > 1) {
     const std::int32_t shards = own_run().count;

@@ -108,9 +108,10 @@ void LockStepWorker::count(const engine::StepInput& input, const engine::StepOut
   own_shard_samples_ += input.num_samples * own_run().count;
   totals_.compute_ns += out.compute_ns;
   totals_.exposed_ns += out.exposed_ns;
+  totals_.axis_ns += out.axis_ns;
   totals_.data_ns += out.data_ns;
   stopped_ = out.stop;
-  save_wanted_ = out.save;
+  save_.wanted = out.save;
   if (!out.applied) return;  // its loss may be no number
   at().losses.add(out.loss);
   account_.add_samples(input.num_samples, out.loss * static_cast<double>(input.num_samples), out.correct);
@@ -157,7 +158,7 @@ Task<Status> LockStepWorker::evaluate(bool at_end, bool logged) {
     if (!result.ok()) co_return result.status();
     account_.keep_result(parts[i], *result);
     tested_ = tested_ || parts[i] == engine::Part::kTest;
-    if (i == 0 && logged) improved_ = account_.take_evaluation(parts[0], *result);
+    if (i == 0 && logged) save_.improved = account_.take_evaluation(parts[0], *result);
     const bool last = at_end || at().has_ended();
     if (i == 0 && validates && last) parts.push_back(engine::Part::kTest);
     account_.show_evaluation(parts[i], epoch, *result, logged);
@@ -172,12 +173,12 @@ bool LockStepWorker::due(std::int64_t every) const {
 }
 
 bool LockStepWorker::saves() const {
-  return due(c_.job.train.checkpoint_steps) || save_wanted_ || ended() || changed_ ||
-         (improved_ && c_.job.train.keep_best);
+  return due(c_.job.train.checkpoint_steps) || save_.wanted || ended() || save_.changed ||
+         (save_.improved && c_.job.train.keep_best);
 }
 
 Task<Status> LockStepWorker::checkpoint() {
-  changed_ = improved_ = save_wanted_ = false;
+  save_ = {};
   account_.note_save();
   if (c_.run_dir.empty()) co_return Status();
   // A gradient may break while the loss is still a number: what cannot go on must not replace what can.
@@ -254,6 +255,7 @@ Task<Result<record::Summary>> LockStepWorker::run() {
   if (!status.ok()) co_return status;
   if (group_.world() > 1) {
     TR_CO_ASSIGN_OR_RETURN(shares_, co_await record::gather_shares(rt_, group_, own_share()));
+    if (!c_.workers.empty()) shares_ = by_worker(shares_, c_.workers);
   }
   record::Summary summary = summarise();
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors tensors, replica_->parameters());

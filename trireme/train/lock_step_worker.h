@@ -99,9 +99,11 @@ class LockStepWorker {
     TimeNs compute_ns = 0, stepped_ns = 0;
   } looked_;  // when the codecs were last looked at
   Json codec_changes_ = Json::array();
-  bool changed_ = false;                    // since the last checkpoint
-  bool improved_ = false;                   // the last evaluation is the best one, and not saved yet
-  bool save_wanted_ = false;                // by rank 0's clock
+  struct {
+    bool changed = false;   // the codecs, since the last checkpoint
+    bool improved = false;  // the last evaluation is the best one, and not saved yet
+    bool wanted = false;    // by rank 0's clock
+  } save_;
   std::int64_t measure_from_ = kWarmSteps;  // before, some wait for others that are not ready yet
   bool stopped_ = false;
   bool tested_ = false;  // the test part was evaluated

@@ -25,8 +25,10 @@ struct RankContext {
   std::string run_dir;                        // empty: nothing is read or written
   std::shared_ptr<const data::Dataset> data;  // its pixels may be empty on a phantom Runtime
   std::shared_ptr<Device> device;             // opened as train.device says; null: the host
-  // Ranks of a virtual cluster share what is prepared; others prepare from rank 0's plan.
-  std::shared_ptr<const prepare::Prepared> prepared;
+  // Ranks of a virtual cluster share what is prepared, one per tile; others prepare from rank 0's plan.
+  std::vector<std::shared_ptr<const prepare::Prepared>> prepared;
+  // By rank, its worker, where workers have several ranks (job::Seating); empty: every rank is a worker.
+  std::vector<int> workers;
   // Set: a new plan gets kernels by measurement (measured_kernels.h), remembered in this file ("": nowhere).
   std::optional<std::string> kernel_cache;
   cost::MachineModel machine;

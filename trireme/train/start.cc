@@ -50,7 +50,7 @@ prepare::PrepareOptions prepare_options(const RankContext& c, const comm::Group&
   prepare::PrepareOptions options;
   const parallel::Mesh mesh = job::roles_of(c.job).mesh;
   options.replicas = mesh.num_replicas();
-  options.tiles = mesh.size_of(parallel::kModelAxis);
+  options.tiles = job::tiles_of(c.job);
   if (group.rank() < mesh.num_ranks()) options.tile = mesh.coordinate(group.rank(), parallel::kModelAxis);
   options.compute_threads = c.rt->compute_threads();
   options.transport = group.world() > 1 ? c.transport : "none";
@@ -82,6 +82,13 @@ constexpr std::size_t kPhantomPlanBytes = 4096;
 // The GPU that the job asks for. In virtual time costs are all there is: no GPU.
 Task<Status> take_device(RankContext& c) {
   if (c.rt->is_virtual() || c.rt->is_phantom() || c.device != nullptr) co_return Status();
+  if (!c.workers.empty() && c.job.train.device == "auto") co_return Status();
+  if (!c.workers.empty() && c.job.train.device != "cpu")
+    co_return error(
+        Code::kInvalid,
+        "[job] train.device '{}': a worker that runs several parts of the model (train.logical_tiles) "
+        "runs them on the host; use --device cpu, or a worker for every part",
+        c.job.train.device);
   TR_CO_ASSIGN_OR_RETURN(c.device, co_await lower::open_device(*c.rt, c.job.train.device, c.local_rank));
   co_return Status();
 }
@@ -173,8 +180,8 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
       co_return bytes.status();
     }
   }
-  if (c.prepared != nullptr) {
-    state.prepared = c.prepared;
+  if (!c.prepared.empty()) {
+    state.prepared = c.prepared[static_cast<std::size_t>(options.tile)];
   } else if (options.fixed != nullptr) {
     TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(*c.rt, c.job, *c.data, options));
   } else {
@@ -243,8 +250,8 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
     TR_CO_RETURN_IF_ERROR(co_await share_files(c, group, stored, state));
     co_return state;
   }
-  if (c.prepared != nullptr) {
-    state.prepared = c.prepared;
+  if (!c.prepared.empty()) {
+    state.prepared = c.prepared[static_cast<std::size_t>(prepare_options(c, group).tile)];
     if (c.rt->is_phantom()) co_return state;
   }
   TR_CO_ASSIGN_OR_RETURN(const Json json, parse_json(*sent, "the plan from rank 0"));

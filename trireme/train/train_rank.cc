@@ -1,10 +1,10 @@
 #include "trireme/train/train_rank.h"
 
 #include "trireme/comm/group.h"
-#include "trireme/job/roles.h"
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/train/leased_worker.h"
 #include "trireme/train/lock_step_worker.h"
+#include "trireme/train/seated.h"
 
 namespace trireme::train {
 using runtime::Task;
@@ -16,22 +16,18 @@ void stop_on_interrupt(runtime::Runtime& rt, runtime::CancelToken stop) {
   });
 }
 
-Task<Result<record::Summary>> train_rank(RankContext context) {
+namespace {
+
+// One rank of the job's group, over its transport.
+Task<Result<record::Summary>> train_as(RankContext context, std::unique_ptr<net::Transport> wire) {
   runtime::Runtime& rt = *context.rt;
-  std::unique_ptr<net::Transport> wire = std::move(context.connected);
-  if (wire == nullptr) {
-    auto transport = co_await net::connect_transport(rt, context.transport, context.connect);
-    if (!transport.ok()) co_return transport.status();
-    wire = std::move(*transport);
-  }
-  if (context.send_log != nullptr) wire = net::make_recording_transport(std::move(wire), context.send_log);
   comm::GroupOptions options;
   options.epoch = context.connect.epoch;
   options.membership.epoch = context.connect.epoch;
   options.membership.deadline = context.job.parallel.deadline_ms * kMilli;
   options.membership.heartbeat = options.membership.deadline / 10;
   options.membership.arrival = options.membership.deadline;  // connecting has shown that everybody is there
-  options.membership.names.coordinates = job::roles_of(context.job).places();
+  options.membership.names.coordinates = places_of(context);
   options.model = cost::CommModel(context.link, context.machine);
   if (!context.may_spin.value_or(context.connect.world <= runtime::num_cores())) options.spin_ns = 0;
   auto group = comm::make_group(rt, std::move(wire), options);
@@ -55,6 +51,22 @@ Task<Result<record::Summary>> train_rank(RankContext context) {
   const Status left = co_await (*group)->leave();
   if (result.ok() && !left.ok()) co_return left;
   co_return result;
+}
+
+}  // namespace
+
+Task<Result<record::Summary>> train_rank(RankContext context) {
+  runtime::Runtime& rt = *context.rt;
+  std::unique_ptr<net::Transport> wire = std::move(context.connected);
+  if (wire == nullptr) {
+    auto transport = co_await net::connect_transport(rt, context.transport, context.connect);
+    if (!transport.ok()) co_return transport.status();
+    wire = std::move(*transport);
+  }
+  if (context.send_log != nullptr) wire = net::make_recording_transport(std::move(wire), context.send_log);
+  TR_CO_ASSIGN_OR_RETURN(const job::Seating seating, co_await agree_on_seating(context, *wire));
+  if (seating.is_plain()) co_return co_await train_as(std::move(context), std::move(wire));
+  co_return co_await train_seated(std::move(context), std::move(wire), seating, train_as);
 }
 
 }  // namespace trireme::train
