@@ -452,8 +452,9 @@ TEST(HostOps, OfAWindowOfAnotherRankAreRefused) {
     const auto ops = make_host_ops(group);
     auto e = *exec::make_execution(rt, *exec::compile(wrong, {}), {.host_ops = ops->table()});
     EXPECT_TRUE(e->feed("x", *testing::tensor_of(Values(6)).reshape({2, 3})).ok());
-    if (group.rank() != 0)  // rank 0's window is its own, and it would wait for the others
+    if (group.rank() != 0) {  // rank 0's window is its own, and it would wait for the others
       EXPECT_THAT((co_await e->run()).message(), HasSubstr("has the window of another rank: got extent 4"));
+    }
     EXPECT_TRUE((co_await group.leave()).ok());
   });
 }

@@ -96,7 +96,9 @@ TEST(Job, AnUnknownKeyIsRefusedWithItsPlaceAndTheNearestKnownOne) {
        "train.optimizer.kind"},
   };
   for (const Case& c : cases) expect_says(parse_job(c.toml, "a.toml").status(), c.said);
-  expect_says(parse_job(std::string(100'000, 'x') + " = 1", "a.toml").status(), "unknown key");
+  std::string long_key(100'000, 'x');
+  long_key += " = 1";
+  expect_says(parse_job(long_key, "a.toml").status(), "unknown key");
 }
 
 TEST(Job, AValueOfTheWrongTypeIsRefusedWithItsPlace) {
