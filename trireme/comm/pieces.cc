@@ -35,18 +35,18 @@ PieceSpans PieceSpans::of(const op::Attrs& attrs, const TensorType& whole) {
   return of(whole, attrs.get_int("dim"), attrs.get_int("world"), attrs.get_ints("sizes"));
 }
 
-std::vector<std::int64_t> Pieces::counts() const {
+std::vector<std::int64_t> PieceSpans::counts() const {
   std::vector<std::int64_t> counts;
   for (int r = 0; r < world(); ++r) counts.push_back(along.elems(size(r)));
   return counts;
 }
 
-void Pieces::pack(const std::byte* whole, std::byte* packed) const {
+void PieceSpans::pack(const std::byte* whole, std::byte* packed) const {
   for (int r = 0; r < world(); ++r)
     along.copy(whole, {total(), start(r)}, packed + in_packed(r), {size(r), 0}, size(r));
 }
 
-void Pieces::unpack(const std::byte* packed, std::byte* whole) const {
+void PieceSpans::unpack(const std::byte* packed, std::byte* whole) const {
   for (int r = 0; r < world(); ++r)
     along.copy(packed + in_packed(r), {size(r), 0}, whole, {total(), start(r)}, size(r));
 }
