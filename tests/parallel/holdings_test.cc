@@ -34,6 +34,9 @@ Holdings example() {
   StateTensor rows = tensor("shard/x", {3, 4}, "replicate replicate");
   rows.rows = {{0, 1}, {1, 2}};
   h.tensors.push_back(rows);
+  StateTensor cut_rows = tensor("shard/y", {3, 8}, "replicate shard(1)");
+  cut_rows.rows = {{0, 2}, {2, 1}};
+  h.tensors.push_back(cut_rows);
   StateTensor only = tensor("z", {2}, "replicate replicate");
   only.only_rank = 4;
   h.tensors.push_back(only);
@@ -65,7 +68,8 @@ TEST(Holdings, RanksThatHoldTheSameAreThoseThatDifferAlongAxesThatDoNotCut) {
   EXPECT_EQ(holders(h, 1, 4), (std::vector<int>{3, 4, 5}));
   EXPECT_EQ(holders(h, 4, 4), (std::vector<int>{4}));
   EXPECT_EQ(holders(h, 6, 5), (std::vector<int>{3, 4, 5}));
-  EXPECT_EQ(holders(h, 7, 0), (std::vector<int>{4}));
+  EXPECT_EQ(holders(h, 7, 4), (std::vector<int>{4}));
+  EXPECT_EQ(holders(h, 8, 0), (std::vector<int>{4}));
 }
 
 TEST(Holdings, ShardsOfStateAreHeldByTheirOwners) {
@@ -73,6 +77,7 @@ TEST(Holdings, ShardsOfStateAreHeldByTheirOwners) {
   ASSERT_EQ(pieces_held(h, 6, 1).size(), 1U);
   EXPECT_EQ(pieces_held(h, 6, 1)[0].to_text(), "shard/x[0:1, 0:4]");
   EXPECT_EQ(pieces_held(h, 6, 3)[0].to_text(), "shard/x[1:3, 0:4]");
+  EXPECT_EQ(pieces_held(h, 7, 4)[0].to_text(), "shard/y[2:3, 3:6]");
 }
 
 TEST(Holdings, OnlyAMeshWithoutCutsIsReplicated) {
@@ -101,7 +106,10 @@ TEST(Holdings, WhatMakesNoSenseIsRefused) {
           "partial values are no state"));
   EXPECT_TRUE(has(message([](Holdings& h) { h.tensors[6].rows = {{0, 1}, {1, 1}}; }), "have 2 rows of 3"));
   EXPECT_TRUE(has(message([](Holdings& h) { h.tensors[6].rows = {{0, 3}}; }), "for 1 replicas, the mesh 2"));
-  EXPECT_TRUE(has(message([](Holdings& h) { h.tensors[7].only_rank = 6; }), "of rank 6, and there are 6"));
+  EXPECT_TRUE(has(message([](Holdings& h) { h.tensors[7].layout = *Layout::parse("replicate shard(0)"); }),
+                  "has rows, which owners have"));
+  EXPECT_TRUE(
+      has(message([](Holdings& h) { h.tensors.back().only_rank = 6; }), "of rank 6, and there are 6"));
 }
 
 TEST(CheckCover, HolesAndOverlapsAreFound) {

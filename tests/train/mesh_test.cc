@@ -166,6 +166,32 @@ TEST(Tiles, ARankThatIsKilledIsNamedAndTheRunGoesOnElsewhere) {
   EXPECT_EQ(summary.parameters_sha256, expected);
 }
 
+job::Job coded(const char* codec, const std::string& mesh) {
+  job::Job job = testing::tiny_job();
+  job.parallel.codec = codec;
+  EXPECT_TRUE(job::set_job_key(job, "parallel.codec_least=1").ok());
+  job.train.logical_shards = 4;
+  job.train.checkpoint_steps = 3;
+  return on_mesh(std::move(job), mesh);
+}
+
+// What encoders keep back is of a tile and a shard, and goes where these go.
+TEST(Mesh, CodecsEncodeOnTheDataAxisAndTheirStateIsResumed) {
+  const auto data = testing::tiny_pictures(96, 24);
+  for (const char* codec : {"1bit", "topk", "qsgd"}) {
+    const std::string expected = hash_virtual(coded(codec, "data=2,model=2"), data);
+    ASSERT_EQ(expected.size(), 64U) << codec;
+    EXPECT_NE(hash_virtual(on_mesh(testing::tiny_job(), "data=2,model=2"), data), expected) << codec;
+    VirtualRuns runs;
+    testing::RunOptions stop;
+    stop.stop_at = 4;
+    EXPECT_FALSE(runs.train(coded(codec, "data=2,model=2"), data, stop).summary().finished);
+    const record::Summary other = runs.train(coded(codec, "data=4,model=1"), data).summary();
+    EXPECT_TRUE(other.finished);
+    EXPECT_EQ(other.parameters_sha256, expected) << codec;
+  }
+}
+
 TEST(Mesh, SumsUpByAxis) {
   const auto data = testing::tiny_pictures(96, 24);
   VirtualRuns runs;
@@ -211,7 +237,9 @@ TEST(Mesh, RefusesWhatCannotGoAlongBeforeTheStart) {
   EXPECT_EQ(why({"parallel.mesh=data=2,model=2", "parallel.style=tensor"}), "");
   const Refusal refusals[] = {
       {"parallel.agreement=downpour", "parallel.agreement"},
-      {"parallel.codec=1bit", "parallel.codec"},
+      {"parallel.codec=powersgd", "parallel.codec"},
+      {"parallel.codec=factors", "parallel.codec"},
+      {"parallel.codec=auto", "parallel.codec"},
       {"parallel.weights=shared", "parallel.weights"},
       {"train.optimizer.kind=lars", "train.optimizer.kind"},
       {"parallel.mesh=data=2,stage=2", "got axis 'stage'"},

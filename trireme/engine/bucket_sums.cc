@@ -61,7 +61,9 @@ class Maker {
       // The room at the end is empty: a bucket without statistics has no rest to add.
       if (bucket.metrics_offset > 0) spec.num_elems = bucket.metrics_offset;
     }
-    spec.key = mix_key(static_cast<std::uint64_t>(job_.train.seed), b);
+    // Buckets of different tiles have different keys.
+    const std::uint64_t tile = static_cast<std::uint64_t>(prepared_.tile) << 32;
+    spec.key = mix_key(static_cast<std::uint64_t>(job_.train.seed), tile | b);
     spec.coding = prepare::bucket_coding(job_, prepared_.sending, bucket);
     spec.packing = prepare::packing_of(bucket, prepared_.parameters, spec.coding.least_elems);
     if (bucket.sum != plan::Bucket::kLowRank) return spec;

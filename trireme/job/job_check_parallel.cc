@@ -105,7 +105,10 @@ void check_mesh_rest(JobChecker& c, const Job& job, const agree::AgreementRow& r
           ? fmt::format(" where train.logical_tiles = {} cuts the model", *job.train.logical_tiles)
           : fmt::format(" where parallel.mesh = \"{}\" cuts the model over workers", job.parallel.mesh);
   c.expect(row.pace == agree::Pace::kStep && !row.needs_server, "parallel.agreement", "bsp" + why);
-  c.expect(sending_of(job).is(Sending::Kind::kDense), "parallel.codec", "none" + why);
+  // Low rank and factors are of whole matrices, and what is cheapest is chosen for them.
+  const Sending sending = sending_of(job);
+  c.expect(sending.is(Sending::Kind::kDense) || sending.is(Sending::Kind::kCoded), "parallel.codec",
+           "none, or a codec of single values" + why);
   c.expect(job.parallel.weights != "shared", "parallel.weights", "auto or own" + why);
   const auto optimizer = model::find_optimizer(job.train.optimizer.kind);
   c.expect(!optimizer.ok() || !(*optimizer)->whole_tensors, "train.optimizer.kind",

@@ -8,7 +8,7 @@ namespace {
 // Whether ranks at different coordinates of an axis hold different elements.
 bool axis_cuts(const Holdings& h, const StateTensor& t, std::size_t axis) {
   if (t.whole.shape.num_elems() == 0) return false;
-  if (!t.rows.empty()) return h.mesh.axes[axis].name == kDataAxis;
+  if (!t.rows.empty() && h.mesh.axes[axis].name == kDataAxis) return true;
   return t.layout.axes[axis].cuts();
 }
 
@@ -21,7 +21,15 @@ int first_holder(const Holdings& h, const StateTensor& t, int rank) {
   return h.mesh.rank_of(at);
 }
 
+// Owners of rows have these; other axes cut what belongs to a row.
 Status check_rows(const Holdings& h, const StateTensor& t) {
+  const auto cuts_rows = [](const AxisLayout& a) {
+    return a.cuts() && (a.kind != AxisLayout::Kind::kShard || a.dim == 0);
+  };
+  if (std::any_of(t.layout.axes.begin(), t.layout.axes.end(), cuts_rows))
+    return error(Code::kInvalid, "[parallel] state '{}' has rows, which owners have: got the layout '{}'",
+                 t.name, t.layout.to_text());
+  TR_RETURN_IF_ERROR(check_layout(t.layout, h.mesh, t.whole));
   if (static_cast<int>(t.rows.size()) != h.mesh.size_of(kDataAxis) || t.whole.shape.rank() < 1)
     return error(Code::kInvalid, "[parallel] state '{}' of {} has runs of rows for {} replicas, the mesh {}",
                  t.name, t.whole.to_string(), t.rows.size(), h.mesh.size_of(kDataAxis));
@@ -71,9 +79,13 @@ std::vector<Piece> pieces_held(const Holdings& holdings, std::size_t tensor, int
   if (t.rows.empty()) return pieces_of(t.layout, holdings.mesh, rank, t.name, t.whole);
   const collective::LeafRun run = t.rows[static_cast<std::size_t>(holdings.mesh.coordinate(rank, kDataAxis))];
   if (run.count == 0) return {};
-  Box box = whole_box(t.whole.shape);
-  box[0] = {run.first, run.first + run.count};
-  return {Piece::of_box(t.name, t.whole, std::move(box))};
+  std::vector<Piece> pieces = pieces_of(t.layout, holdings.mesh, rank, t.name, t.whole);
+  for (Piece& piece : pieces) {
+    Box box = piece.box;
+    box[0] = {run.first, run.first + run.count};
+    piece = Piece::of_box(t.name, t.whole, std::move(box));
+  }
+  return pieces;
 }
 
 std::vector<FirstHeld> distinct_pieces(const Holdings& holdings, std::size_t tensor) {

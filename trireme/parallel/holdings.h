@@ -19,7 +19,7 @@ struct StateTensor {
   TensorType whole;
   Layout layout;  // over the mesh; nothing of it is partial
   // Not empty: state of logical shards, one row per shard. Coordinate d of the data axis holds the rows of
-  // run d, and the layout cuts nothing.
+  // run d; along other axes the layout may cut other dimensions.
   std::vector<collective::LeafRun> rows = {};
   // Above -1: this rank alone holds the tensor, as a whole.
   int only_rank = -1;

@@ -89,11 +89,14 @@ HeldState hold_rows(const comm::NamedState& own, const std::vector<collective::L
   out.rank = rank;
   std::int64_t rows = 0;
   for (const collective::LeafRun& run : owners) rows += run.count;
+  const std::int64_t tiles = mesh.size_of(parallel::kModelAxis);
   for (const auto& [name, tensor] : own) {
     parallel::StateTensor& t = out.all.tensors.emplace_back();
     t.name = "shard/" + name;
-    t.whole = {tensor.dtype(), {rows, tensor.shape()[1]}};
+    t.whole = {tensor.dtype(), {rows, tiles * tensor.shape()[1]}};
     t.layout = parallel::Layout::replicate(out.all.mesh);
+    for (std::size_t axis = 0; tiles > 1 && axis < mesh.axes.size(); ++axis)
+      if (mesh.axes[axis].name == parallel::kModelAxis) t.layout.axes[axis] = parallel::AxisLayout::shard(1);
     t.rows = owners;
     HeldTensor& held = out.own.emplace_back();
     if (!pieces_held(out.all, out.size() - 1, rank).empty()) held.pieces.push_back(tensor);
