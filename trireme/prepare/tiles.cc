@@ -1,5 +1,8 @@
 #include "trireme/prepare/tiles.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "trireme/graph/pass/passes.h"
 #include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
@@ -27,29 +30,43 @@ Result<std::vector<parallel::LayoutPin>> pins_of(const job::Job& job) {
 }
 
 // What an evaluation needs: scores that nobody asks for would be gathered.
-Result<Graph> scored(const Graph& eval) {
-  const std::vector<std::string> outputs{"loss", "correct"};
-  return graph::eliminate_dead_code(eval, outputs);
+Result<Graph> scored(const Graph& eval) { return forward_graph(eval, {"loss", "correct"}); }
+
+op::AxisCut cut_in(const std::map<std::string, op::AxisCut>& cuts, const std::string& name) {
+  const auto cut = cuts.find(name);
+  return cut == cuts.end() ? op::AxisCut(op::kReplicate) : cut->second;
 }
 
-Result<parallel::StoredOptions> choose_eval(const Graph& graph, const TilingRequest& request,
-                                            const std::map<std::string, op::AxisCut>& cuts) {
+Result<parallel::StoredOptions> choose_by_price(const Graph& graph, const ForwardTiles& over) {
   parallel::ShardRequest shard;
-  shard.axis = model_axis(request.tiles);
-  shard.costs = request.costs;
-  shard.allowed = [&cuts](const graph::Node& node, const op::LayoutOption& option) {
-    if (node.def != &op::kVariable) return true;
-    const auto cut = cuts.find(node.attrs.get_text("name"));
-    return option.outputs[0] == (cut == cuts.end() ? op::AxisCut(op::kReplicate) : cut->second);
+  shard.axis = model_axis(over.tiles);
+  shard.costs = over.costs;
+  shard.allowed = [&over](const graph::Node& node, const op::LayoutOption& option) {
+    return node.def != &op::kVariable || option.outputs[0] == cut_in(over.cuts, node.attrs.get_text("name"));
   };
   TR_ASSIGN_OR_RETURN(const parallel::AxisLayouts layouts, parallel::choose_layouts(graph, shard));
   return parallel::store_options(layouts);
 }
 
-Result<Graph> cut(const Graph& whole, const parallel::StoredOptions& stored, const plan::Plan& plan, int tile,
+// What the plan says of a forward graph; nothing: it has other tiles, or another version wrote it.
+std::optional<parallel::AxisLayouts> planned(const Graph& forward, const plan::Plan* plan,
+                                             std::int32_t tiles) {
+  if (plan == nullptr || plan->tiles != tiles) return std::nullopt;
+  auto layouts = parallel::restore_options(forward, model_axis(tiles), plan->eval_cuts);
+  if (!layouts.ok()) return std::nullopt;
+  return std::move(*layouts);
+}
+
+std::map<std::string, op::AxisCut> cuts_of(const Graph& graph, const parallel::AxisLayouts& layouts) {
+  std::map<std::string, op::AxisCut> cuts;
+  for (const auto& [name, v] : graph.variables()) cuts.emplace(name, layouts.cut_of(graph, name));
+  return cuts;
+}
+
+Result<Graph> cut(const Graph& whole, const parallel::StoredOptions& stored, std::int32_t tiles, int tile,
                   std::int64_t first_slot) {
   TR_ASSIGN_OR_RETURN(const parallel::AxisLayouts layouts,
-                      parallel::restore_options(whole, model_axis(plan.tiles), stored));
+                      parallel::restore_options(whole, model_axis(tiles), stored));
   TR_ASSIGN_OR_RETURN(const Graph part, parallel::shard_graph(whole, layouts, tile));
   return graph::number_slots(part, first_slot, kHalf);
 }
@@ -68,8 +85,7 @@ Result<Tiling> choose_tiling(const job::Job& job, const model::ModelInput& input
   TR_ASSIGN_OR_RETURN(const parallel::AxisLayouts layouts, parallel::choose_layouts(model.train, shard));
   Tiling out;
   out.tiles = request.tiles;
-  for (const auto& [name, v] : model.train.variables())
-    out.cuts.emplace(name, layouts.cut_of(model.train, name));
+  out.cuts = cuts_of(model.train, layouts);
   out.train = parallel::store_options(layouts);
   TR_ASSIGN_OR_RETURN(const Graph first, parallel::shard_graph(model.train, layouts, 0));
   const parallel::StepCost exchanges = parallel::exchanges_of(first, shard.axis, request.costs);
@@ -77,7 +93,7 @@ Result<Tiling> choose_tiling(const job::Job& job, const model::ModelInput& input
   out.bytes = exchanges.bytes;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs judged, job::build_job_model(job, input, request.eval_batch));
   TR_ASSIGN_OR_RETURN(const Graph eval, scored(judged.eval));
-  TR_ASSIGN_OR_RETURN(out.eval, choose_eval(eval, request, out.cuts));
+  TR_ASSIGN_OR_RETURN(out.eval, choose_by_price(eval, {request.tiles, request.costs, out.cuts}));
   return out;
 }
 
@@ -116,13 +132,49 @@ Status take_tile(const job::Job& job, int tile, Prepared& out) {
 
 Result<Graph> tile_of_train(const Graph& whole, const plan::Plan& plan, int tile) {
   if (plan.tiles == 1) return whole;
-  return cut(whole, plan.train_cuts, plan, tile, plan::kSlotGraph);
+  return cut(whole, plan.train_cuts, plan.tiles, tile, plan::kSlotGraph);
 }
 
 Result<Graph> tile_of_eval(const Graph& whole, const plan::Plan& plan, int tile) {
   if (plan.tiles == 1) return whole;
   TR_ASSIGN_OR_RETURN(const Graph eval, scored(whole));
-  return cut(eval, plan.eval_cuts, plan, tile, plan::kSlotGraph + kHalf);
+  return cut(eval, plan.eval_cuts, plan.tiles, tile, plan::kSlotGraph + kHalf);
+}
+
+Result<Graph> forward_graph(const Graph& eval, const std::vector<std::string>& outputs) {
+  return graph::eliminate_dead_code(eval, outputs);
+}
+
+Result<std::map<std::string, op::AxisCut>> choose_forward_cuts(const job::Job& job, const Graph& eval,
+                                                               const plan::Plan* plan,
+                                                               const ForwardTiles& over) {
+  TR_ASSIGN_OR_RETURN(const Graph graph, scored(eval));
+  if (const auto layouts = planned(graph, plan, over.tiles)) return cuts_of(graph, *layouts);
+  const std::string style_name = job.options.has(job::kStyle.name) ? job.options.text(job::kStyle) : "tensor";
+  TR_ASSIGN_OR_RETURN(const parallel::StyleRow* style, parallel::find_style(style_name));
+  TR_ASSIGN_OR_RETURN(const std::vector<parallel::LayoutPin> pins, pins_of(job));
+  parallel::ShardRequest shard;
+  shard.axis = model_axis(over.tiles);
+  shard.costs = over.costs;
+  TR_RETURN_IF_ERROR(restrict_to(style, pins, graph, shard));
+  TR_ASSIGN_OR_RETURN(const parallel::AxisLayouts layouts, parallel::choose_layouts(graph, shard));
+  return cuts_of(graph, layouts);
+}
+
+Result<parallel::StoredOptions> choose_forward(const Graph& forward, const plan::Plan* plan,
+                                               const ForwardTiles& over) {
+  const auto layouts = planned(forward, plan, over.tiles);
+  const auto lies_so = [&](const auto& variable) {
+    return layouts->cut_of(forward, variable.first) == cut_in(over.cuts, variable.first);
+  };
+  const auto& variables = forward.variables();
+  if (layouts && std::all_of(variables.begin(), variables.end(), lies_so)) return plan->eval_cuts;
+  return choose_by_price(forward, over);
+}
+
+Result<Graph> tile_of_forward(const Graph& forward, const parallel::StoredOptions& stored, std::int32_t tiles,
+                              int tile) {
+  return cut(forward, stored, tiles, tile, plan::kSlotGraph + kHalf);
 }
 
 }  // namespace trireme::prepare

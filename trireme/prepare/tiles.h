@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "trireme/parallel/shard/style.h"
 #include "trireme/prepare/prepared.h"
@@ -36,5 +37,27 @@ Status take_tile(const job::Job& job, int tile, Prepared& out);
 // The graph of a tile, whose collectives have slots.
 Result<graph::Graph> tile_of_train(const graph::Graph& whole, const plan::Plan& plan, int tile);
 Result<graph::Graph> tile_of_eval(const graph::Graph& whole, const plan::Plan& plan, int tile);
+
+// Graphs of a trained model, which nobody trains further: an evaluation graph with some of its outputs, cut
+// over tiles that need not be those of the run.
+struct ForwardTiles {
+  std::int32_t tiles = 1;
+  parallel::AxisCosts costs;
+  std::map<std::string, op::AxisCut> cuts = {};  // of the variables; others are whole
+};
+// What of an evaluation graph these outputs need.
+Result<graph::Graph> forward_graph(const graph::Graph& eval, const std::vector<std::string>& outputs);
+// How the variables lie: as in the plan of the run, where it has as many tiles; else by the pins and the
+// style of the job. A job that names no style is cut as `tensor`: several ranks take a model that is too
+// large for one. `eval`: the whole evaluation graph. The plan may be null.
+Result<std::map<std::string, op::AxisCut>> choose_forward_cuts(const job::Job& job, const graph::Graph& eval,
+                                                               const plan::Plan* plan,
+                                                               const ForwardTiles& over);
+// How the nodes of a forward graph are cut where variables lie so: as in the plan, where it has as many tiles
+// and the same nodes, so that a loss has the bits of the run; else by price.
+Result<parallel::StoredOptions> choose_forward(const graph::Graph& forward, const plan::Plan* plan,
+                                               const ForwardTiles& over);
+Result<graph::Graph> tile_of_forward(const graph::Graph& forward, const parallel::StoredOptions& stored,
+                                     std::int32_t tiles, int tile);
 
 }  // namespace trireme::prepare
