@@ -1,6 +1,7 @@
 #include "trireme/engine/evaluator.h"
 
 #include "trireme/data/prefetch.h"
+#include "trireme/prepare/meetings.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::engine {
@@ -21,6 +22,13 @@ PartRange range_of(const data::Dataset& data, Part part) {
   if (part == Part::kTrain) return {0, data.num_train};
   if (part == Part::kTest) return {data.num_train, data.num_test};
   return {data.num_train + data.num_test, data.num_validation};
+}
+
+BatchRange batches_of_replica(const graph::Graph& graph, std::int64_t batches, int replica, int replicas) {
+  if (!prepare::replicas_meet(graph))
+    return {batches * replica / replicas, batches * (replica + 1) / replicas};
+  const std::int64_t each = (batches + replicas - 1) / replicas;
+  return {each * replica, each * (replica + 1)};
 }
 
 struct Evaluator::State {

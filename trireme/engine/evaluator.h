@@ -20,6 +20,14 @@ struct PartRange {
 };
 PartRange range_of(const data::Dataset& data, Part part);
 
+// Batches begin <= i < end.
+struct BatchRange {
+  std::int64_t begin = 0, end = 0;
+};
+// The batches of one replica of several. Where replicas meet in the graph every one has as many, of which the
+// last may lie behind the last sample.
+BatchRange batches_of_replica(const graph::Graph& graph, std::int64_t batches, int replica, int replicas);
+
 struct EvaluatorOptions {
   model::ModelInput input;
   std::shared_ptr<const exec::CompiledGraph> graph;  // fetches "loss" and "correct", perhaps "logits"

@@ -249,14 +249,8 @@ Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
     std::fill(values.begin(), values.end(), 0.0F);
   }
   const int replica = p.mesh.replica_of(p.group.rank()), replicas = p.mesh.num_replicas();
-  std::int64_t begin = batches * replica / replicas, end = batches * (replica + 1) / replicas;
-  // Replicas that meet in the graph: as many in every one, of which the last may be empty.
-  if (prepare::replicas_meet(p.prepared->eval->graph())) {
-    const std::int64_t each = (batches + replicas - 1) / replicas;
-    begin = each * replica;
-    end = begin + each;
-  }
-  Status status = co_await p.evaluator->run(part, begin, end, values);
+  const BatchRange own = batches_of_replica(p.prepared->eval->graph(), batches, replica, replicas);
+  Status status = co_await p.evaluator->run(part, own.begin, own.end, values);
   if (!status.ok()) co_return status;
   if (!p.mesh.speaks(p.group.rank())) std::fill(values.begin(), values.end(), 0.0F);
   // Every entry is of one rank and zero elsewhere, so any order of summation gives the same bits.
