@@ -101,7 +101,8 @@ class GenerateText : public testing::TrainedRuns {
   // The most likely next token after tokens[0, n) when the window's rest holds other tokens than zeros.
   static Task<void> next_with_rest(Runtime& rt, const apply::LoadedModel& model, const std::string& window,
                                    std::size_t n, std::int32_t& out) {
-    const auto compiled = apply::compile_forward(model, 1, {"logits"});
+    std::vector<std::string> outputs{"logits"};
+    const auto compiled = co_await apply::compile_forward(rt, model, 1, std::move(outputs));
     auto batch = prepare::allocate_batch(cpu_device(), model.input, 1);
     exec::ExecutionOptions with;
     with.variables = model.variables.get();

@@ -27,18 +27,22 @@ std::size_t shown_bytes(std::string_view text) {
 // One run of the model over a window of tokens.
 class Window {
  public:
-  static Result<Window> make(runtime::Runtime& rt, const LoadedModel& model) {
+  static Task<Result<Window>> make(runtime::Runtime& rt, const LoadedModel& model) {
     Window w;
     w.context_ = static_cast<std::size_t>(model.input.sample_shape[0]);
     w.vocabulary_ = static_cast<std::size_t>(model.input.num_classes);
-    TR_ASSIGN_OR_RETURN(const auto compiled, compile_forward(model, 1, {"logits"}));
+    std::vector<std::string> outputs{"logits"};
+    TR_CO_ASSIGN_OR_RETURN(const auto compiled, co_await compile_forward(rt, model, 1, std::move(outputs)));
     exec::ExecutionOptions with;
     with.variables = model.variables.get();
     with.mirror = model.mirror.get();
-    TR_ASSIGN_OR_RETURN(w.execution_, exec::make_execution(rt, compiled, std::move(with)));
-    TR_ASSIGN_OR_RETURN(w.batch_, prepare::allocate_batch(cpu_device(), model.input, 1));
-    TR_RETURN_IF_ERROR(prepare::feed_batch(*w.execution_, compiled->graph(), model.input, w.batch_));
-    return w;
+    if (model.part != nullptr) with.host_ops = model.part->host_ops();
+    TR_CO_ASSIGN_OR_RETURN(w.execution_, exec::make_execution(rt, compiled, std::move(with)));
+    TR_CO_ASSIGN_OR_RETURN(w.batch_, prepare::allocate_batch(cpu_device(), model.input, 1));
+    TR_CO_RETURN_IF_ERROR(prepare::feed_batch(*w.execution_, compiled->graph(), model.input, w.batch_));
+    if (model.part != nullptr)
+      TR_CO_RETURN_IF_ERROR(prepare::feed_tile(*w.execution_, compiled->graph(), model.part->tile()));
+    co_return w;
   }
 
   // Logits of what follows the last of `tokens`. They stand at the window's start: what comes after is not
@@ -48,7 +52,8 @@ class Window {
     const auto x = batch_.x.values<std::int32_t>();
     std::fill(x.begin(), x.end(), 0);
     std::copy(tokens.end() - static_cast<std::ptrdiff_t>(used), tokens.end(), x.begin());
-    TR_CO_RETURN_IF_ERROR(co_await execution_->run());
+    const exec::RunOptions how{.number = runs_++};
+    TR_CO_RETURN_IF_ERROR(co_await execution_->run(how));
     TR_CO_ASSIGN_OR_RETURN(const Tensor logits, execution_->fetch("logits"));
     const auto row = logits.values<float>().subspan((used - 1) * vocabulary_, vocabulary_);
     co_return std::vector<float>(row.begin(), row.end());
@@ -57,6 +62,7 @@ class Window {
  private:
   Window() = default;
   std::size_t context_ = 0, vocabulary_ = 0;
+  std::uint64_t runs_ = 0;
   std::unique_ptr<exec::Execution> execution_;
   prepare::BatchTensors batch_;
 };
@@ -126,6 +132,11 @@ std::int32_t pick_token(std::span<const float> logits, const GenerateOptions& op
   return at == sums.end() ? order.back() : order[static_cast<std::size_t>(at - sums.begin())];
 }
 
+Status check_prompt(const LoadedModel& model, const GenerateOptions& options) {
+  TR_RETURN_IF_ERROR(check_options(options));
+  return options.prompt.empty() ? Status() : tokenise(*model.data, options.prompt).status();
+}
+
 Task<Result<Generated>> generate(runtime::Runtime& rt, const LoadedModel& model, GenerateOptions options,
                                  std::function<void(std::string_view)> emit) {
   if (model.input.task != model::ModelTask::kLanguage)
@@ -136,7 +147,7 @@ Task<Result<Generated>> generate(runtime::Runtime& rt, const LoadedModel& model,
   if (options.prompt.empty())
     options.prompt = std::find(names.begin(), names.end(), "\n") != names.end() ? "\n" : names[0];
   TR_CO_ASSIGN_OR_RETURN(std::vector<std::int32_t> tokens, tokenise(*model.data, options.prompt));
-  TR_CO_ASSIGN_OR_RETURN(Window window, Window::make(rt, model));
+  TR_CO_ASSIGN_OR_RETURN(Window window, co_await Window::make(rt, model));
   Generated out;
   out.prompt = options.prompt;
   const TimeNs began = rt.now();

@@ -32,7 +32,11 @@ std::int32_t pick_token(std::span<const float> logits, const GenerateOptions& op
 // Checks numbers: kInvalid names the option.
 Status check_options(const GenerateOptions& options);
 
-// `emit` gets every token's text as soon as it is there. The model sees the last `context` tokens.
+// kInvalid: an option out of its range, or a prompt with characters that the model never saw.
+Status check_prompt(const LoadedModel& model, const GenerateOptions& options);
+
+// `emit` gets every token's text as soon as it is there. The model sees the last `context` tokens. On a mesh
+// collective, and every rank gets the text.
 runtime::Task<Result<Generated>> generate(runtime::Runtime& rt, const LoadedModel& model,
                                           GenerateOptions options,
                                           std::function<void(std::string_view)> emit);

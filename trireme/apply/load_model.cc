@@ -4,13 +4,15 @@
 #include <optional>
 
 #include "trireme/apply/score_model.h"
+#include "trireme/engine/state/stored_state.h"
 #include "trireme/io/generation.h"
 #include "trireme/io/reader.h"
-#include "trireme/io/stored_tensors.h"
 #include "trireme/job/data_record.h"
+#include "trireme/job/eval_batch.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/lower/faster_graph.h"
 #include "trireme/lower/open_device.h"
+#include "trireme/plan/slots.h"
 #include "trireme/prepare/batch.h"
 #include "trireme/record/position.h"
 
@@ -83,8 +85,27 @@ struct Weights {
   std::shared_ptr<io::StoredTensors> files;
 };
 
+using Files = Result<std::shared_ptr<io::StoredTensors>>;
+
+// What whoever started this rank has verified is not read a second time for its hashes.
+Task<Files> open_as_verified(Runtime& rt, std::string path) {
+  Files files = co_await io::StoredTensors::open(rt, std::move(path));
+  if (files.ok()) (*files)->take_as_verified();
+  co_return files;
+}
+
+// A function of its own, as are those below: GCC 12 makes both sides of a conditional inside a coroutine.
+Task<Files> open_files(Runtime& rt, const ModelSource& source, std::string path) {
+  return source.verified.empty() ? io::open_verified(rt, std::move(path))
+                                 : open_as_verified(rt, source.verified);
+}
+Task<Files> open_newest(Runtime& rt, const ModelSource& source, std::string folder) {
+  return source.verified.empty() ? io::open_newest_verified(rt, std::move(folder))
+                                 : open_as_verified(rt, source.verified);
+}
+
 // The newest checkpoint knows which evaluation was the best.
-Task<Result<Weights>> read_best(Runtime& rt, std::string path, LoadedModel& out) {
+Task<Result<Weights>> read_best(Runtime& rt, const ModelSource& source, std::string path, LoadedModel& out) {
   const Result<io::CheckpointInfo> info = co_await io::describe_checkpoint(rt, path);
   if (!info.ok()) co_return info.status();
   record::Best best;
@@ -99,7 +120,7 @@ Task<Result<Weights>> read_best(Runtime& rt, std::string path, LoadedModel& out)
   const std::string folder = info->path.substr(0, info->path.rfind('/'));
   Weights weights;
   weights.path = folder + "/" + io::generation_name(best.step);
-  auto found = co_await io::open_verified(rt, weights.path);
+  auto found = co_await open_files(rt, source, weights.path);
   if (!found.ok()) co_return found.status().with_prefix("[model] --best: ");
   weights.files = std::move(*found);
   weights.step = weights.files->info().manifest.step;
@@ -109,13 +130,13 @@ Task<Result<Weights>> read_best(Runtime& rt, std::string path, LoadedModel& out)
   co_return weights;
 }
 
-Task<Result<Weights>> read_weights(Runtime& rt, std::string path) {
+Task<Result<Weights>> read_weights(Runtime& rt, const ModelSource& source, std::string path) {
   Weights out;
   const std::string folder = path + "/checkpoints";
   const bool has_folder = co_await there(rt, folder);
   const bool has_job = co_await there(rt, path + "/job.toml");
   if (has_folder || has_job) {
-    auto newest = co_await io::open_newest_verified(rt, folder);
+    auto newest = co_await open_newest(rt, source, folder);
     if (!newest.ok() && newest.status().code() == Code::kNotFound)
       co_return error(Code::kNotFound,
                       "[model] {} has no whole checkpoint; the first one is written after an epoch (or "
@@ -132,7 +153,7 @@ Task<Result<Weights>> read_weights(Runtime& rt, std::string path) {
   if (!info.ok() && info.status().code() == Code::kNotFound)
     co_return Status(Code::kInvalid, info.status().message());
   if (!info.ok()) co_return info.status();
-  auto files = co_await io::open_verified(rt, path);
+  auto files = co_await open_files(rt, source, path);
   if (!files.ok()) co_return files.status();
   out.path = info->path;
   if (info->is_generation) out.step = info->manifest.step, out.state = info->manifest.state;
@@ -140,29 +161,64 @@ Task<Result<Weights>> read_weights(Runtime& rt, std::string path) {
   co_return out;
 }
 
-// Reads what the graph does: the optimiser's state stays in the files.
-Task<Status> take_variables(const graph::Graph& graph, const Weights& weights, exec::Variables& out) {
+Status check_fits(const graph::Graph& graph, const OpenedModel& opened) {
   std::string missing, other;
   for (const auto& [name, value] : graph.variables()) {
     const TensorType& type = graph.type(value);
-    const std::optional<TensorType> stored = weights.files->type_of(name);
+    const std::optional<TensorType> stored = opened.files->type_of(name);
     if (!stored) {
       missing += fmt::format("{}'{}'", missing.empty() ? "" : ", ", name);
       continue;
     }
-    if (*stored != type) {
+    if (*stored != type)
       other += fmt::format("{}'{}' is {} and should be {}", other.empty() ? "" : ", ", name,
                            stored->to_string(), type.to_string());
-      continue;
-    }
+  }
+  if (missing.empty() && other.empty()) return {};
+  if (!missing.empty()) missing = "it lacks " + missing + (other.empty() ? "" : ", and ");
+  return error(Code::kInvalid, "[model] {} does not fit the job's model: {}{}; is it of another job?",
+               opened.model.weights_path, missing, other);
+}
+
+// Reads what the graph does: the optimiser's state stays in the files.
+Task<Status> take_variables(const graph::Graph& graph, const OpenedModel& opened, exec::Variables& out) {
+  TR_CO_RETURN_IF_ERROR(check_fits(graph, opened));
+  for (const auto& [name, value] : graph.variables()) {
+    const TensorType& type = graph.type(value);
     TR_CO_ASSIGN_OR_RETURN(const Tensor copy, allocate_zeros(cpu_device(), type));
-    TR_CO_RETURN_IF_ERROR(co_await weights.files->read(parallel::Piece::of_whole(name, type), copy));
+    TR_CO_RETURN_IF_ERROR(co_await opened.files->read(parallel::Piece::of_whole(name, type), copy));
     TR_CO_RETURN_IF_ERROR(out.add(name, copy));
   }
-  if (missing.empty() && other.empty()) co_return Status();
-  if (!missing.empty()) missing = "it lacks " + missing + (other.empty() ? "" : ", and ");
-  co_return error(Code::kInvalid, "[model] {} does not fit the job's model: {}{}; is it of another job?",
-                  weights.path, missing, other);
+  co_return Status();
+}
+
+// The ranks read the files that the first one has open; one that has others open would mix two models.
+Task<Result<engine::StoredState>> share_files(Runtime& rt, ModelPart& part, const OpenedModel& opened) {
+  TR_CO_ASSIGN_OR_RETURN(const Json first,
+                         co_await part.told(engine::describe_stored(*opened.files), "checkpoint"));
+  TR_CO_ASSIGN_OR_RETURN(engine::StoredHead head, engine::stored_head_from_json(first));
+  if (opened.files->content_sha256() != head.content_sha256)
+    co_return error(Code::kCorrupt, "[model] {} is not what the first rank reads from {}; try again",
+                    opened.files->info().path, head.path);
+  const std::string path = head.path;
+  co_return co_await engine::share_stored(rt, part.group(), std::move(head), path, opened.files);
+}
+
+// The same on a rank of a mesh: its part.
+Task<Status> take_part(Runtime& rt, const graph::Graph& graph, const OpenedModel& opened, ModelPart& part,
+                       exec::Variables& out) {
+  TR_CO_RETURN_IF_ERROR(check_fits(graph, opened));
+  std::map<std::string, TensorType> wholes;
+  std::map<std::string, Tensor> memory;
+  for (const auto& [name, value] : graph.variables()) {
+    const TensorType& whole = wholes.emplace(name, graph.type(value)).first->second;
+    TR_CO_ASSIGN_OR_RETURN(const Tensor own, allocate_zeros(cpu_device(), part.part_type(name, whole)));
+    TR_CO_RETURN_IF_ERROR(out.add(name, own));
+    memory.emplace(name, own);
+  }
+  TR_CO_ASSIGN_OR_RETURN(const engine::StoredState stored, co_await share_files(rt, part, opened));
+  TR_CO_ASSIGN_OR_RETURN(const engine::HeldState held, part.held(wholes, memory));
+  co_return co_await engine::restore_pieces(rt, part.group(), stored, held, {plan::kSlotRestore, 0, "read"});
 }
 
 Status data_hint(const Status& status, const job::Job& job) {
@@ -259,7 +315,7 @@ Task<Status> take_device(Runtime& rt, const ModelSource& source, LoadedModel& ou
     co_return error(Code::kInvalid, "[model] --device: got '{}', expected cpu, cuda or auto", wanted);
   const bool asked = !wanted.empty();
   if (!asked) wanted = is_of_gpu(out) ? "cuda" : "cpu";
-  auto device = co_await lower::open_device(rt, wanted, 0);
+  auto device = co_await lower::open_device(rt, wanted, source.local_rank);
   if (!device.ok() && asked) co_return device.status();
   if (!device.ok())
     out.notes.push_back(
@@ -281,8 +337,9 @@ int LoadedModel::slots(const Runtime& rt) const {
   return device != nullptr ? 1 : std::max(1, rt.compute_threads() / std::max(1, threads));
 }
 
-Task<Result<LoadedModel>> load_model(Runtime& rt, ModelSource source) {
-  LoadedModel out;
+Task<Result<OpenedModel>> open_model(Runtime& rt, ModelSource source) {
+  OpenedModel opened;
+  LoadedModel& out = opened.model;
   TR_CO_ASSIGN_OR_RETURN(out.job, co_await read_job_of(rt, source));
   const bool is_run = co_await there(rt, source.path + "/job.toml");
   if (is_run) {
@@ -292,32 +349,68 @@ Task<Result<LoadedModel>> load_model(Runtime& rt, ModelSource source) {
   const std::string& from = source.checkpoint.empty() ? source.path : source.checkpoint;
   Result<Weights> weights = Status(Code::kInternal, "[model] nothing was read");
   if (source.best)
-    weights = co_await read_best(rt, from, out);
+    weights = co_await read_best(rt, source, from, out);
   else
-    weights = co_await read_weights(rt, from);
+    weights = co_await read_weights(rt, source, from);
   if (!weights.ok()) co_return weights.status();
   out.weights_path = weights->path;
   out.step = weights->step;
   if (!source.best) note_progress(out, is_run, source.path);
   TR_CO_RETURN_IF_ERROR(co_await take_data(rt, source, *weights, out));
-  TR_CO_ASSIGN_OR_RETURN(model::ModelGraphs graphs, job::build_job_model(out.job, out.input, 1));
-  out.variables = std::make_unique<exec::Variables>();
-  TR_CO_RETURN_IF_ERROR(co_await take_variables(graphs.eval, *weights, *out.variables));
-  out.parameters = std::move(graphs.parameters);
-  out.parameters.insert(out.parameters.end(), graphs.frozen.begin(), graphs.frozen.end());
-  TR_CO_RETURN_IF_ERROR(co_await take_device(rt, source, out));
   out.threads = out.plan != nullptr ? out.plan->shard_threads : rt.compute_threads();
-  co_return out;
+  opened.files = std::move(weights->files);
+  opened.source = std::move(source);
+  co_return opened;
 }
 
-Result<std::shared_ptr<const exec::CompiledGraph>> compile_forward(const LoadedModel& model,
-                                                                   std::int64_t batch,
-                                                                   std::vector<std::string> outputs) {
-  TR_ASSIGN_OR_RETURN(const model::ModelGraphs graphs, job::build_job_model(model.job, model.input, batch));
-  graph::Graph graph = graphs.eval;
+namespace {
+
+void name_parameters(model::ModelGraphs graphs, LoadedModel& out) {
+  out.parameters = std::move(graphs.parameters);
+  out.parameters.insert(out.parameters.end(), graphs.frozen.begin(), graphs.frozen.end());
+}
+
+}  // namespace
+
+Task<Result<LoadedModel>> read_model(Runtime& rt, OpenedModel opened) {
+  LoadedModel& out = opened.model;
+  TR_CO_ASSIGN_OR_RETURN(model::ModelGraphs graphs, job::build_job_model(out.job, out.input, 1));
+  out.variables = std::make_unique<exec::Variables>();
+  TR_CO_RETURN_IF_ERROR(co_await take_variables(graphs.eval, opened, *out.variables));
+  name_parameters(std::move(graphs), out);
+  TR_CO_RETURN_IF_ERROR(co_await take_device(rt, opened.source, out));
+  co_return std::move(out);
+}
+
+Task<Result<LoadedModel>> load_model(Runtime& rt, ModelSource source) {
+  Result<OpenedModel> opened = co_await open_model(rt, std::move(source));
+  if (!opened.ok()) co_return opened.status();
+  co_return co_await read_model(rt, std::move(*opened));
+}
+
+Task<Result<LoadedModel>> read_model_part(Runtime& rt, OpenedModel opened, comm::Group& group,
+                                          parallel::Mesh mesh) {
+  LoadedModel& out = opened.model;
+  TR_CO_ASSIGN_OR_RETURN(out.part, ModelPart::make(rt, group, mesh));
+  TR_CO_ASSIGN_OR_RETURN(model::ModelGraphs graphs,
+                         job::build_job_model(out.job, out.input, job::eval_batch_of(out.job)));
+  TR_CO_RETURN_IF_ERROR(co_await out.part->choose_cuts(out.job, graphs.eval, out.plan.get()));
+  out.variables = std::make_unique<exec::Variables>();
+  TR_CO_RETURN_IF_ERROR(co_await take_part(rt, graphs.eval, opened, *out.part, *out.variables));
+  name_parameters(std::move(graphs), out);
+  TR_CO_RETURN_IF_ERROR(co_await take_device(rt, opened.source, out));
+  co_return std::move(out);
+}
+
+namespace {
+
+using Compiled = std::shared_ptr<const exec::CompiledGraph>;
+
+Result<Compiled> compile_for(const LoadedModel& model, const graph::Graph& own,
+                             std::vector<std::string> outputs) {
+  graph::Graph graph = own;
   if (model.device != nullptr) {
-    TR_ASSIGN_OR_RETURN(graph,
-                        lower::faster_graph({model.job.train.precision, model.device.get()}, graphs.eval));
+    TR_ASSIGN_OR_RETURN(graph, lower::faster_graph({model.job.train.precision, model.device.get()}, own));
   }
   exec::CompileOptions options;
   options.fetches = std::move(outputs);
@@ -331,6 +424,42 @@ Result<std::shared_ptr<const exec::CompiledGraph>> compile_forward(const LoadedM
     if (compiled.ok()) return compiled;
   }
   return exec::compile(graph, std::move(options));
+}
+
+}  // namespace
+
+Task<Result<Compiled>> compile_forward(Runtime& rt, const LoadedModel& model, std::int64_t batch,
+                                       std::vector<std::string> outputs) {
+  TR_CO_ASSIGN_OR_RETURN(const model::ModelGraphs graphs,
+                         job::build_job_model(model.job, model.input, batch));
+  if (model.part == nullptr) co_return compile_for(model, graphs.eval, std::move(outputs));
+  TR_CO_ASSIGN_OR_RETURN(graph::Graph asked, prepare::forward_graph(graphs.eval, outputs));
+  TR_CO_ASSIGN_OR_RETURN(const graph::Graph own,
+                         co_await model.part->part_of(std::move(asked), model.plan.get()));
+  // On the pool it does not hold up the heartbeats of the loop.
+  Result<Compiled> out = Compiled();
+  runtime::ComputeFn compile = [&](runtime::ComputeContext&) { out = compile_for(model, own, outputs); };
+  const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
+  co_await rt.compute(work, std::move(compile), 1, "compile");
+  co_return out;
+}
+
+Result<std::unique_ptr<engine::Evaluator>> make_evaluator(Runtime& rt, const LoadedModel& model,
+                                                          std::shared_ptr<const data::Dataset> data,
+                                                          Compiled graph, std::int64_t batch) {
+  engine::EvaluatorOptions options;
+  options.input = model.input;
+  options.graph = std::move(graph);
+  options.batch = batch;
+  options.variables = model.variables.get();
+  options.data = std::move(data);
+  options.slots = model.slots(rt);
+  options.mirror = model.mirror.get();
+  if (model.part != nullptr) {
+    options.tile = model.part->tile();
+    options.host_ops = model.part->host_ops();
+  }
+  return engine::Evaluator::make(rt, std::move(options));
 }
 
 }  // namespace trireme::apply

@@ -14,7 +14,11 @@ struct Prediction {
   double probability = 0, second_probability = 0;
 };
 
-// The first `most` samples (0: all), in their order. kInvalid: the model is no classifier.
+// kInvalid: there are none.
+Status check_samples(const Samples& samples);
+
+// The first `most` samples (0: all), in their order. On a mesh collective, and complete at its first rank, as
+// reconstruct() is. kInvalid: the model is no classifier.
 runtime::Task<Result<std::vector<Prediction>>> classify(runtime::Runtime& rt, const LoadedModel& model,
                                                         const Samples& samples, std::int64_t most,
                                                         BatchProgress progress = {});

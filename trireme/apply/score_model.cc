@@ -14,18 +14,27 @@ using runtime::Task;
 constexpr int kTop5Classes = 10;               // five of ten is no feat
 constexpr int kMaxConfusionClasses = 1 << 12;  // 128 MiB of counts
 
-// What one batch's logits say about its samples.
+// What the logits say about their samples. The ranks of a mesh add theirs up.
 struct Tally {
-  std::vector<std::int64_t> confusion;
-  std::int64_t among_five = 0;
+  Tensor counts;  // how many have their class among the five best; then the confusion, where it is counted
+
+  static Result<Tally> make(std::int64_t classes, bool classify) {
+    const bool confuses = classify && classes <= kMaxConfusionClasses;
+    TR_ASSIGN_OR_RETURN(
+        Tensor counts, allocate_zeros(cpu_device(), {DType::kI64, {1 + (confuses ? classes * classes : 0)}}));
+    return Tally{std::move(counts)};
+  }
+  std::int64_t among_five() const { return counts.values<std::int64_t>()[0]; }
+  std::span<const std::int64_t> confusion() const { return counts.values<std::int64_t>().subspan(1); }
 
   void add(std::span<const float> row, std::int64_t label) {
     const auto best =
         std::max_element(row.begin(), row.end()) - row.begin();  // the first, as `correct` has it
-    if (!confusion.empty())
-      confusion[static_cast<std::size_t>(label) * row.size() + static_cast<std::size_t>(best)] += 1;
+    const std::span<std::int64_t> all = counts.values<std::int64_t>();
+    if (all.size() > 1)
+      all[1 + static_cast<std::size_t>(label) * row.size() + static_cast<std::size_t>(best)] += 1;
     const float own = row[static_cast<std::size_t>(label)];
-    if (std::count_if(row.begin(), row.end(), [&](float v) { return v > own; }) < 5) ++among_five;
+    if (std::count_if(row.begin(), row.end(), [&](float v) { return v > own; }) < 5) ++all[0];
   }
 };
 
@@ -39,7 +48,10 @@ Status tally_batch(const LoadedModel& model, std::span<const std::int64_t> ids, 
   return {};
 }
 
-Status refuse_empty(const LoadedModel& model, engine::Part part) {
+}  // namespace
+
+Status check_part(const LoadedModel& model, engine::Part part) {
+  if (engine::range_of(*model.data, part).count > 0) return {};
   const char* next = part == engine::Part::kValidation
                          ? "train with data.validation above 0, or take --part test"
                      : part == engine::Part::kTest ? "set data.test above 0, or take --part train"
@@ -47,8 +59,6 @@ Status refuse_empty(const LoadedModel& model, engine::Part part) {
   return error(Code::kInvalid, "[eval] {} has no {} samples; {}", model.data->source, engine::part_name(part),
                next);
 }
-
-}  // namespace
 
 std::string class_name(const data::Dataset& data, std::int64_t index) {
   const auto at = static_cast<std::size_t>(index);
@@ -60,49 +70,50 @@ Task<Result<Score>> score_model(runtime::Runtime& rt, const LoadedModel& model, 
   Score score;
   score.part = part;
   score.samples = engine::range_of(*model.data, part).count;
-  if (score.samples == 0) co_return refuse_empty(model, part);
+  TR_CO_RETURN_IF_ERROR(check_part(model, part));
   const bool classify = model.input.task == ModelTask::kClassify;
   std::vector<std::string> outputs{"loss", "correct"};
   if (classify) outputs.emplace_back("logits");
-  engine::EvaluatorOptions options;
-  options.batch = job::eval_batch_of(model.job);
-  TR_CO_ASSIGN_OR_RETURN(options.graph, compile_forward(model, options.batch, std::move(outputs)));
+  const std::int64_t batch_size = job::eval_batch_of(model.job);
+  TR_CO_ASSIGN_OR_RETURN(const auto graph,
+                         co_await compile_forward(rt, model, batch_size, std::move(outputs)));
   if (model.device != nullptr) co_await lower::keep_texts(rt);
-  options.input = model.input;
-  options.variables = model.variables.get();
-  options.data = model.data;
-  options.slots = model.slots(rt);
-  options.mirror = model.mirror.get();
-  TR_CO_ASSIGN_OR_RETURN(const auto evaluator, engine::Evaluator::make(rt, std::move(options)));
+  TR_CO_ASSIGN_OR_RETURN(const auto evaluator, make_evaluator(rt, model, model.data, graph, batch_size));
   const std::int64_t batches = evaluator->num_batches(part);
-  std::vector<float> sums(static_cast<std::size_t>(2 * batches));
-  Tally tally;
-  if (classify && model.input.num_classes <= kMaxConfusionClasses)
-    tally.confusion.resize(static_cast<std::size_t>(model.input.num_classes) *
-                           static_cast<std::size_t>(model.input.num_classes));
+  engine::BatchRange own{0, batches};
+  if (model.part != nullptr) own = model.part->batches(graph->graph(), batches);
+  const std::int64_t own_batches = std::min(own.end, batches) - std::min(own.begin, batches);
+  TR_CO_ASSIGN_OR_RETURN(const Tensor sums, allocate_zeros(cpu_device(), {DType::kF32, {2 * batches}}));
+  TR_CO_ASSIGN_OR_RETURN(Tally tally, Tally::make(model.input.num_classes, classify));
   std::int64_t done = 0;
   engine::Evaluator::Visitor visitor = [&](std::int64_t batch, std::span<const std::int64_t> ids,
                                            const prepare::BatchTensors&,
                                            const exec::Execution& run) -> Status {
+    if (batch >= batches) return {};  // behind the last sample
     TR_ASSIGN_OR_RETURN(const Tensor loss, run.fetch("loss"));
     TR_ASSIGN_OR_RETURN(const Tensor correct, run.fetch("correct"));
-    sums[static_cast<std::size_t>(2 * batch)] = *loss.data<float>();
-    sums[static_cast<std::size_t>(2 * batch + 1)] = *correct.data<float>();
-    if (progress) progress(++done, batches);
+    sums.data<float>()[2 * batch] = *loss.data<float>();
+    sums.data<float>()[2 * batch + 1] = *correct.data<float>();
+    if (progress) progress(++done, own_batches);
     return classify ? tally_batch(model, ids, run, tally) : Status();
   };
   const TimeNs began = rt.now();
-  TR_CO_RETURN_IF_ERROR(co_await evaluator->visit(part, 0, batches, std::move(visitor)));
+  TR_CO_RETURN_IF_ERROR(co_await evaluator->visit(part, own.begin, own.end, std::move(visitor)));
+  if (model.part != nullptr) {
+    TR_CO_RETURN_IF_ERROR(co_await model.part->collect(sums, "losses"));
+    TR_CO_RETURN_IF_ERROR(co_await model.part->collect(tally.counts, "counts"));
+  }
   score.took = rt.now() - began;
-  for (std::size_t i = 0; i < sums.size(); i += 2) {
-    score.loss += sums[i];
-    score.accuracy += sums[i + 1];
+  const std::span<const float> values = sums.values<float>();
+  for (std::size_t i = 0; i < values.size(); i += 2) {
+    score.loss += values[i];
+    score.accuracy += values[i + 1];
   }
   score.loss /= static_cast<double>(score.samples);
   score.accuracy /= static_cast<double>(score.samples);
-  score.confusion = std::move(tally.confusion);
+  score.confusion.assign(tally.confusion().begin(), tally.confusion().end());
   if (classify && model.input.num_classes > kTop5Classes)
-    score.top5 = static_cast<double>(tally.among_five) / static_cast<double>(score.samples);
+    score.top5 = static_cast<double>(tally.among_five()) / static_cast<double>(score.samples);
   co_return score;
 }
 

@@ -27,7 +27,11 @@ struct Score {
 
 using BatchProgress = std::function<void(std::int64_t done, std::int64_t total)>;  // batches
 
-// The loss and accuracy of the trainer's evaluation, bit for bit. kInvalid: the part has no samples.
+// kInvalid: the part has no samples.
+Status check_part(const LoadedModel& model, engine::Part part);
+
+// The loss and accuracy of the trainer's evaluation, bit for bit, where the model is cut as in training. On a
+// mesh collective, and complete at its first rank. kInvalid: the part has no samples.
 runtime::Task<Result<Score>> score_model(runtime::Runtime& rt, const LoadedModel& model, engine::Part part,
                                          BatchProgress progress = {});
 
