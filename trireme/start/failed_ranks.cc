@@ -77,8 +77,8 @@ std::vector<bool> expendable_ranks(const job::Job& job) {
   return expendable;
 }
 
-Task<Status> describe_failure(runtime::Runtime& rt, const record::RunFolder& folder, const job::Roles& roles,
-                              const std::vector<launch::RankExit>& exits, TimeNs grace) {
+Task<Status> describe_ranks(runtime::Runtime& rt, const record::RunFolder& folder, const job::Roles& roles,
+                            const std::vector<launch::RankExit>& exits, TimeNs grace) {
   Code code = Code::kPeerLost;
   ErrorContext first;                                      // that names a culprit
   std::vector<std::pair<std::string, std::string>> lines;  // what, which ranks
@@ -99,8 +99,7 @@ Task<Status> describe_failure(runtime::Runtime& rt, const record::RunFolder& fol
     } else if (e.status.code != 0) {
       what = co_await last_error(rt, folder.log_of(static_cast<int>(r)));
       if (what.empty())
-        what = fmt::format("ended with code {}; see {}", e.status.code,
-                           r == 0 ? "its message above" : folder.log_of(static_cast<int>(r)));
+        what = fmt::format("ended with code {}{}", e.status.code, r == 0 ? "; see its message above" : "");
     } else {
       continue;
     }
@@ -114,10 +113,17 @@ Task<Status> describe_failure(runtime::Runtime& rt, const record::RunFolder& fol
   }
   std::string text = "[launch] the job failed:";
   for (const auto& [what, ranks] : lines) text += fmt::format("\n  {}: {}", ranks, what);
-  // What is wrong with the command stays wrong.
-  const char* again = code == Code::kInvalid ? "" : "the same command resumes from the last checkpoint; ";
-  text += fmt::format("\n{}logs: {}/log", again, folder.path);
   co_return Status(code, text, first);
+}
+
+Task<Status> describe_failure(runtime::Runtime& rt, const record::RunFolder& folder, const job::Roles& roles,
+                              const std::vector<launch::RankExit>& exits, TimeNs grace) {
+  const Status failed = co_await describe_ranks(rt, folder, roles, exits, grace);
+  // What is wrong with the command stays wrong.
+  const char* again =
+      failed.code() == Code::kInvalid ? "" : "the same command resumes from the last checkpoint; ";
+  std::string text = fmt::format("{}\n{}logs: {}/log", failed.message(), again, folder.path);
+  co_return Status(failed.code(), std::move(text), failed.context());
 }
 
 bool ended_well(const launch::RankExit& e) {

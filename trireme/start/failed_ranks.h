@@ -15,7 +15,12 @@ namespace trireme::start {
 // By rank: it may be lost while the others go on.
 std::vector<bool> expendable_ranks(const job::Job& job);
 
-// On this host: what each rank said or how it ended; ranks that say the same share a line.
+// On this host: what each rank said or how it ended; ranks that say the same share a line. `folder` has their
+// log/, with what they left there.
+runtime::Task<Status> describe_ranks(runtime::Runtime& rt, const record::RunFolder& folder,
+                                     const job::Roles& roles, const std::vector<launch::RankExit>& exits,
+                                     TimeNs grace);
+// The same of a training job, and what to do next.
 runtime::Task<Status> describe_failure(runtime::Runtime& rt, const record::RunFolder& folder,
                                        const job::Roles& roles, const std::vector<launch::RankExit>& exits,
                                        TimeNs grace);
