@@ -47,31 +47,34 @@ Task<Status> write_picture(Runtime& rt, std::string path, const data::Picture& p
   co_return co_await write_file(rt, std::move(path), bytes);
 }
 
-// How many samples are wanted, with a note where that is not all of them.
+// How many samples are wanted; 0: all.
 std::int64_t wanted(const PredictArgs& args, const apply::Samples& samples) {
   if (args.samples >= 0) return args.samples;
-  if (!args.input.empty() || samples.count() <= kShownOfPart) return 0;
+  return !args.input.empty() || samples.count() <= kShownOfPart ? 0 : kShownOfPart;
+}
+
+void print_sample_notes(const PredictArgs& args, const apply::Samples& samples) {
+  for (const std::string& note : samples.notes) print_note(note);
+  if (args.samples >= 0 || wanted(args, samples) == 0) return;
   print_note(fmt::format("the first {} of {} samples; --samples 0 takes all", kShownOfPart, samples.count()));
-  return kShownOfPart;
 }
 
 Task<Result<apply::Samples>> take_samples(Runtime& rt, const PredictArgs& args,
                                           const apply::LoadedModel& model) {
   TR_CO_ASSIGN_OR_RETURN(const engine::Part part, engine::parse_part(args.part));
   if (args.input.empty()) co_return apply::samples_of_part(model, part);
-  Result<apply::Samples> samples = co_await apply::read_samples(rt, model, args.input);
-  if (samples.ok())
-    for (const std::string& note : samples->notes) print_note(note);
-  co_return samples;
+  co_return co_await apply::read_samples(rt, model, args.input);
 }
 
-Task<Status> predict_classes(Runtime& rt, const PredictArgs& args, const apply::LoadedModel& model) {
+Task<Status> predict_classes(Runtime& rt, const PredictArgs& args, const apply::LoadedModel& model,
+                             bool tells) {
   const Result<apply::Samples> samples = co_await take_samples(rt, args, model);
   if (!samples.ok()) co_return samples.status();
-  apply::BatchProgress progress = batch_progress(args.quiet);
+  if (tells) print_sample_notes(args, *samples);
+  apply::BatchProgress progress = batch_progress(args.quiet || !tells);
   const std::int64_t most = wanted(args, *samples);
   const auto found = co_await apply::classify(rt, model, *samples, most, std::move(progress));
-  if (!found.ok()) co_return found.status();
+  if (!found.ok() || !tells) co_return found.status();
   if (!args.csv.empty()) {
     const std::string text = apply::to_csv(*found, model);
     TR_CO_RETURN_IF_ERROR(co_await write_file(rt, args.csv, as_bytes(text)));
@@ -83,16 +86,20 @@ Task<Status> predict_classes(Runtime& rt, const PredictArgs& args, const apply::
   co_return Status();
 }
 
-Task<Status> predict_pictures(Runtime& rt, const PredictArgs& args, const apply::LoadedModel& model) {
-  if (!args.csv.empty())
-    co_return error(Code::kInvalid,
-                    "[predict] --csv is not for this model: it reconstructs; use --png or --json");
+Status check_no_csv(const PredictArgs& args) {
+  if (args.csv.empty()) return {};
+  return error(Code::kInvalid, "[predict] --csv is not for this model: it reconstructs; use --png or --json");
+}
+
+Task<Status> predict_pictures(Runtime& rt, const PredictArgs& args, const apply::LoadedModel& model,
+                              bool tells) {
   const Result<apply::Samples> samples = co_await take_samples(rt, args, model);
   if (!samples.ok()) co_return samples.status();
-  apply::BatchProgress progress = batch_progress(args.quiet);
+  if (tells) print_sample_notes(args, *samples);
+  apply::BatchProgress progress = batch_progress(args.quiet || !tells);
   const std::int64_t most = wanted(args, *samples);
   const auto found = co_await apply::reconstruct(rt, model, *samples, most, std::move(progress));
-  if (!found.ok()) co_return found.status();
+  if (!found.ok() || !tells) co_return found.status();
   if (!args.png.empty()) {
     TR_CO_ASSIGN_OR_RETURN(const data::Picture sheet, apply::reconstruction_sheet(*found, *samples->data));
     TR_CO_RETURN_IF_ERROR(co_await write_picture(rt, args.png, sheet));
@@ -104,8 +111,8 @@ Task<Status> predict_pictures(Runtime& rt, const PredictArgs& args, const apply:
   co_return Status();
 }
 
-Task<Status> predict_text(Runtime& rt, const PredictArgs& args, const apply::LoadedModel& model) {
-  const bool show = !args.json;
+Task<Status> predict_text(Runtime& rt, const PredictArgs& args, const apply::LoadedModel& model, bool tells) {
+  const bool show = tells && !args.json;
   bool begun = false;  // nothing is shown before the first token: mistakes get a message alone
   std::function<void(std::string_view)> emit = [&](std::string_view text) {
     if (!show) return;
@@ -115,7 +122,7 @@ Task<Status> predict_text(Runtime& rt, const PredictArgs& args, const apply::Loa
     std::fflush(stdout);
   };
   const Result<apply::Generated> made = co_await apply::generate(rt, model, args.text, std::move(emit));
-  if (!made.ok()) co_return made.status();
+  if (!made.ok() || !tells) co_return made.status();
   const double seconds = to_seconds(made->took);
   const double rate = seconds > 0 ? static_cast<double>(made->tokens) / seconds : 0;
   if (show) {
@@ -136,30 +143,86 @@ Task<Status> predict_text(Runtime& rt, const PredictArgs& args, const apply::Loa
   co_return Status();
 }
 
-Task<Status> predict(Runtime& rt, const PredictArgs& args) {
+Task<Status> check_outputs(Runtime& rt, const PredictArgs& args) {
   for (const std::string* path : {&args.csv, &args.png, &args.filters})
     if (!path->empty()) TR_CO_RETURN_IF_ERROR(co_await rt.files().check_output(*path));
+  co_return Status();
+}
+
+// Options that are not for this model.
+Status check_task(const PredictArgs& args, ModelTask task) {
+  if (task == ModelTask::kLanguage) return refuse_given(args.sample_options, "continues a text (--prompt)");
+  const bool classifies = task == ModelTask::kClassify;
+  TR_RETURN_IF_ERROR(
+      refuse_given(args.text_options, classifies ? "classifies samples" : "reconstructs samples"));
+  if (classifies && !args.png.empty())
+    return error(Code::kInvalid, "[predict] --png is not for this model: it classifies and draws nothing");
+  return {};
+}
+
+// What ranks cannot do together.
+Status check_mesh(const PredictArgs& args, ModelTask task, const parallel::Mesh& mesh) {
+  if (!args.filters.empty())
+    return error(
+        Code::kInvalid,
+        "[predict] --filters draws the weights of a layer, which no rank may have whole; leave --mesh "
+        "and --workers out");
+  const int replicas = mesh.num_replicas();
+  if (task == ModelTask::kLanguage && replicas > 1)
+    return error(
+        Code::kInvalid,
+        "[predict] a text is continued by one replica: got data={}, expected a model axis alone; use "
+        "--mesh model={}",
+        replicas, mesh.num_ranks());
+  return {};
+}
+
+Task<Status> check_samples(Runtime& rt, const PredictArgs& args, const apply::LoadedModel& model) {
+  const Result<apply::Samples> samples = co_await take_samples(rt, args, model);
+  co_return samples.ok() ? apply::check_samples(*samples) : samples.status();
+}
+
+Task<Status> check_ranks(Runtime& rt, const PredictArgs& args, const apply::LoadedModel& model,
+                         parallel::Mesh mesh) {
+  const ModelTask task = model.input.task;
+  TR_CO_RETURN_IF_ERROR(check_task(args, task));
+  TR_CO_RETURN_IF_ERROR(check_mesh(args, task, mesh));
+  if (task == ModelTask::kLanguage) co_return apply::check_prompt(model, args.text);
+  if (task == ModelTask::kReconstruct) TR_CO_RETURN_IF_ERROR(check_no_csv(args));
+  co_return co_await check_samples(rt, args, model);
+}
+
+Task<Status> predict(Runtime& rt, const PredictArgs& args, const apply::LoadedModel& model, bool tells) {
+  const ModelTask task = model.input.task;
+  TR_CO_RETURN_IF_ERROR(check_task(args, task));
+  if (task == ModelTask::kLanguage) co_return co_await predict_text(rt, args, model, tells);
+  if (!args.filters.empty()) {
+    TR_CO_ASSIGN_OR_RETURN(const data::Picture sheet, apply::filter_sheet(model));
+    TR_CO_RETURN_IF_ERROR(co_await write_picture(rt, args.filters, sheet));
+  }
+  if (task == ModelTask::kClassify) co_return co_await predict_classes(rt, args, model, tells);
+  TR_CO_RETURN_IF_ERROR(check_no_csv(args));
+  co_return co_await predict_pictures(rt, args, model, tells);
+}
+
+ModelUse use_of(const PredictArgs& args) {
+  ModelUse use;
+  use.name = "predict";
+  use.check_first = [&args](Runtime& rt) { return check_outputs(rt, args); };
+  use.check_ranks = [&args](Runtime& rt, const apply::LoadedModel& model, const parallel::Mesh& mesh) {
+    return check_ranks(rt, args, model, mesh);
+  };
+  use.run = [&args](Runtime& rt, const apply::LoadedModel& model, bool tells) {
+    return predict(rt, args, model, tells);
+  };
+  return use;
+}
+
+int run_predict(const PredictArgs& args) {
   TrainedArgs trained = args.model;
   trained.source.needs_samples = args.input.empty();
   trained.source.needs_text = false;
-  const Result<apply::LoadedModel> model = co_await load_trained(rt, std::move(trained));
-  if (!model.ok()) co_return model.status();
-  const ModelTask task = model->input.task;
-  if (task == ModelTask::kLanguage) {
-    TR_CO_RETURN_IF_ERROR(refuse_given(args.sample_options, "continues a text (--prompt)"));
-    co_return co_await predict_text(rt, args, *model);
-  }
-  const bool classifies = task == ModelTask::kClassify;
-  TR_CO_RETURN_IF_ERROR(
-      refuse_given(args.text_options, classifies ? "classifies samples" : "reconstructs samples"));
-  if (classifies && !args.png.empty())
-    co_return error(Code::kInvalid, "[predict] --png is not for this model: it classifies and draws nothing");
-  if (!args.filters.empty()) {
-    TR_CO_ASSIGN_OR_RETURN(const data::Picture sheet, apply::filter_sheet(*model));
-    TR_CO_RETURN_IF_ERROR(co_await write_picture(rt, args.filters, sheet));
-  }
-  if (classifies) co_return co_await predict_classes(rt, args, *model);
-  co_return co_await predict_pictures(rt, args, *model);
+  return use_model(std::move(trained), use_of(args));
 }
 
 }  // namespace
@@ -191,8 +254,10 @@ std::function<int()> add_predict(Options& app) {
   app.add_flag("--quiet", args->quiet, "Print no progress");
   app.footer(
       "Classifiers print one line per sample, language models continue a text, autoencoders reconstruct\n"
-      "their samples. Images of another size are scaled and cropped as in training. docs/how_to_predict.md");
-  return [args] { return run_and_report("predict", [args](auto& rt) { return predict(rt, *args); }); };
+      "their samples. Images of another size are scaled and cropped as in training. A model that is too "
+      "large\n"
+      "for one process: --mesh model=2. docs/how_to_predict.md");
+  return [args] { return run_predict(*args); };
 }
 
 }  // namespace trireme::cli
