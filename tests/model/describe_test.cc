@@ -100,11 +100,9 @@ TEST(Describe, EveryKindOfLayerCanBeBuilt) {
       {"dropout", R"("rate": 0.5)"},
       {"activation", R"("function": "elu")"},
       {"residual", R"("layers": [{"kind": "activation", "function": "tanh"}])"}};
-  const std::pair<const char*, const char*> texts[] = {{"positions", ""},
-                                                       {"attention", R"("heads": 4)"},
-                                                       {"rnn", R"("hidden": 3)"},
-                                                       {"lstm", R"("hidden": 3)"},
-                                                       {"gru", R"("hidden": 3)"}};
+  const std::pair<const char*, const char*> texts[] = {
+      {"positions", ""},         {"attention", R"("heads": 4)"}, {"experts", R"("experts": 4, "hidden": 3)"},
+      {"rnn", R"("hidden": 3)"}, {"lstm", R"("hidden": 3)"},     {"gru", R"("hidden": 3)"}};
   std::set<std::string> built{"embedding"};
   const auto layer = [&](const auto& row) {
     built.insert(row.first);

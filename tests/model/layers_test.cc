@@ -129,6 +129,12 @@ TEST(Layers, MakeTheParametersAndShapesOfTheirKind) {
        [](LayerBuilder& l, Value x) { return l.attention("a", x, 2, true); },
        {2, 5, 6},
        "a/qkv/weight[18, 6] a/qkv/bias[18] a/out/weight[6, 6] a/out/bias[6]"},
+      {"experts",
+       texts,
+       [](LayerBuilder& l, Value x) { return l.experts("e", x, {.experts = 3, .hidden = 4}); },
+       {2, 5, 6},
+       "e/gate/weight[3, 6] e/up/weight[3, 6, 4] e/up/bias[3, 1, 4] e/down/weight[3, 4, 6] "
+       "e/down/bias[3, 1, 6]"},
       {"rnn",
        texts,
        [](LayerBuilder& l, Value x) { return l.rnn("r", x, 4); },
@@ -162,6 +168,7 @@ TEST(Layers, MakeTheParametersAndShapesOfTheirKind) {
 TEST(Layers, WorkOnABatchThatIsNotKnownYet) {
   const Built built = build(f32({kUnknownDim, 5, 6}), [](LayerBuilder& l, Value x) {
     x = l.attention("a", l.layer_norm("n", x), 3, true);
+    x = l.experts("e", x, {.experts = 2, .hidden = 3, .top = 2});
     return l.linear("out", l.gru("g", l.lstm("r", x, 4), 4), 3);
   });
   ASSERT_TRUE(built.status.ok()) << built.status.to_string();

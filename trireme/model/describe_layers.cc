@@ -46,6 +46,11 @@ constexpr LayerAttr kPositionsAttrs[] = {{"init", Type::kText, false, 0, "normal
 constexpr LayerAttr kAttentionAttrs[] = {{"heads", Type::kInt, true, 0, "", 1},
                                          {"causal", Type::kBool},
                                          {"init", Type::kText, false, 0, "normal(0.02)"}};
+constexpr LayerAttr kExpertsAttrs[] = {
+    {"experts", Type::kInt, true, 0, "", 1},        kHidden,
+    {"top", Type::kInt, false, 1, "", 1, 2},        {"capacity", Type::kNumber, false, 1.25},
+    {"balance", Type::kNumber, false, 0.01},        {"activation", Type::kText, false, 0, "relu"},
+    {"init", Type::kText, false, 0, "normal(0.02)"}};
 constexpr LayerAttr kRecurrentAttrs[] = {kHidden};
 constexpr LayerAttr kActivationAttrs[] = {{"function", Type::kText, true}};
 constexpr LayerAttr kResidualAttrs[] = {{"layers", Type::kLayers, true}, kActivation};
@@ -61,6 +66,15 @@ ConvSpec conv_spec(const LayerSettings& s) {
 }
 PoolSpec pool_spec(const LayerSettings& s) {
   return {.window = s.integer("window"), .stride = s.integer("stride"), .padding = s.integer("padding")};
+}
+
+ExpertsSpec experts_spec(const LayerSettings& s) {
+  return {.experts = s.integer("experts"),
+          .hidden = s.integer("hidden"),
+          .top = s.integer("top"),
+          .capacity = s.number("capacity"),
+          .balance = s.number("balance"),
+          .activation = s.text("activation")};
 }
 
 Value residual(LayerBuilder& l, Value x, const LayerSettings& s) {
@@ -152,6 +166,11 @@ constexpr LayerRow kRows[] = {
      [](LayerBuilder& l, Value x, const LayerSettings& s) {
        l.set_init(s.text("init"));
        return l.attention(s.name, x, s.integer("heads"), s.number("causal") != 0);
+     }},
+    {"experts", "Several MLPs, of which a token gets those that a gate chooses.", kExpertsAttrs,
+     [](LayerBuilder& l, Value x, const LayerSettings& s) {
+       l.set_init(s.text("init"));
+       return l.experts(s.name, x, experts_spec(s));
      }},
     {"rnn", "Elman network over the tokens.", kRecurrentAttrs,
      [](LayerBuilder& l, Value x, const LayerSettings& s) { return l.rnn(s.name, x, s.integer("hidden")); }},

@@ -25,6 +25,15 @@ struct BatchNormSpec {
   bool zero_scale = false;  // start at scale 0: the residual branch adds nothing (Goyal et al. 2017)
 };
 
+struct ExpertsSpec {
+  std::int64_t experts = 0, hidden = 0;  // how many MLPs, and the width of their hidden layers
+  std::int64_t top = 1;                  // experts of a token: 1 or 2
+  double capacity = 1.25;  // slots of an expert, as a multiple of its even share of a sample's tokens
+  double balance = 0.01;   // weight of the balance loss
+  std::string activation = "relu";
+  std::string out_init = {};  // of the second product; empty: like the others
+};
+
 // Not thread-safe. Parameters are collected in the order of use. The first failure sticks, here or in the
 // graph's builder: later calls return null Values and status() tells.
 class LayerBuilder {
@@ -88,6 +97,10 @@ class LayerBuilder {
   // whose weights may have an initialiser of their own.
   graph::Value attention(std::string_view name, graph::Value x, std::int64_t heads, bool causal,
                          std::string_view out_init = {});
+  // A mixture of experts: MLPs of which a token of x [n, ..., width] gets one or two, chosen by a gate and
+  // weighted by it. Slots are given out sample by sample, in the order of the tokens; a token that finds none
+  // left gets zeros. Adds the balance loss as a penalty.
+  graph::Value experts(std::string_view name, graph::Value x, const ExpertsSpec& spec);
   // x [n, t, in] -> all states [n, t, hidden], from zero states. Weights as in PyTorch (weight_ih, weight_hh,
   // bias_ih, bias_hh), uniform in 1 / sqrt(hidden).
   graph::Value rnn(std::string_view name, graph::Value x, std::int64_t hidden);
