@@ -26,12 +26,12 @@ cost::OpCost cost(TypeSpan, TypeSpan out, const Attrs&) {
   return {.bytes = static_cast<double>(out[0].num_bytes()), .work = 1, .depth = 1};
 }
 
-// Cutting one counted dimension cuts the count.
+// Cutting a counted dimension cuts the count, and cutting another one does not change it.
 std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
   const auto axes = resolve_axes(in[0], attrs);
   std::vector<LayoutOption> options;
   for (int d = 0; axes.ok() && d < in[0].shape.rank(); ++d) {
-    if (axes->reduced[idx(d)]) options.push_back({{d}, {kPartial}});
+    options.push_back({{d}, {axes->reduced[idx(d)] ? kPartial : kReplicate}});
   }
   return options;
 }
