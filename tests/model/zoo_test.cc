@@ -181,6 +181,17 @@ TEST(Zoo, OptionsChangeAModelAndUnknownOnesAreRefused) {
   EXPECT_NE(status.message().find("width, layers, heads, dropout"), std::string::npos) << status.message();
 }
 
+TEST(Zoo, EverySecondBlockOfAGptMayMixExperts) {
+  const ModelInput in{Shape{16}, 30, ModelTask::kLanguage};
+  const ModelOptions options{{{"width", 8}, {"layers", 3}, {"heads", 2}, {"experts", 4}}};
+  const ModelGraphs m = *build_model("char-gpt", in, 2, options);
+  const std::int64_t attention = 4 * 64 + 4 * 8, norms = 4 * 8, mlp = 8 * 64 + 5 * 8;
+  EXPECT_EQ(num_elems(m), 30 * 8 + 16 * 8 + 3 * (attention + norms) + 2 * mlp + 4 * (8 + mlp) + 2 * 8);
+  EXPECT_TRUE(m.train.find_variable("block1/experts/up/weight").has_value());
+  const Status status = build_model("char-gpt", in, 2, {{{"layers", 1}, {"experts", 4}}}).status();
+  EXPECT_NE(status.message().find("got 1 layers, expected 2 or more"), std::string::npos) << status.message();
+}
+
 TEST(Zoo, AModelOfTextsRefusesPicturesAndTheOtherWayRound) {
   EXPECT_NE(build_model("char-gpt", kDigits, 2).status().message().find("is made to continue texts"),
             std::string::npos);
