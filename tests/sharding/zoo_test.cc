@@ -2,6 +2,7 @@
 // the loss and all gradients of the whole graph, in f64.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/sharding/positions.h"
@@ -33,14 +34,20 @@ std::vector<ZooCase> zoo_cases() {
           {"local-net", kDigits, {}, 3},
           {"speech-42m", {Shape{20}, 9}, {{{"scale", 0.005}, {"layers", 2}}}},
           {"char-gpt", kText, {{{"width", 12}, {"layers", 2}, {"heads", 3}, {"dropout", 0.1}}}},
+          {"char-gpt", kText, {{{"width", 12}, {"layers", 2}, {"heads", 3}, {"experts", 4}, {"top", 2}}}},
           {"char-lstm", kText, {{{"width", 6}, {"layers", 1}, {"dropout", 0.2}}}},
           {"autoencoder", {Shape{1, 5, 5}, 7, ModelTask::kReconstruct}, {{{"hidden", 9}}}},
           {"resnet18", image, {{{"scale", 0.05}}}, 3}};
 }
 
+bool has_experts(const ZooCase& c) {
+  return std::any_of(c.options.items.begin(), c.options.items.end(),
+                     [](const auto& option) { return option.first == "experts"; });
+}
+
 // Ways of laying out: a style, or matrices along one dimension.
-const char* const kWays[] = {"price",   "data",     "tensor", "one-weird-trick",
-                             "spatial", "sequence", "rows",   "columns"};
+const char* const kWays[] = {"price",    "data",   "tensor", "one-weird-trick", "spatial",
+                             "sequence", "expert", "rows",   "columns"};
 
 Status restrict(const std::string& way, const graph::Graph& graph, ShardRequest& request) {
   const int dim = way == "rows" ? 0 : way == "columns" ? 1 : -1;
@@ -81,7 +88,7 @@ void expect_equal(const std::string& way, const graph::Graph& graph, const Tenso
                   const Tensors& expected, const ShardRequest& request) {
   const Result<AxisLayouts> layouts = choose_layouts(graph, request);
   ASSERT_TRUE(layouts.ok()) << layouts.status().message();
-  const bool wants_cuts = way == "tensor" || way == "rows" || way == "columns";
+  const bool wants_cuts = way == "tensor" || way == "expert" || way == "rows" || way == "columns";
   if (wants_cuts) {
     EXPECT_TRUE(cuts_a_variable(graph, *layouts));
   }
@@ -114,6 +121,10 @@ TEST_P(ShardedZoo, GivesTheLossAndTheGradientsOfTheWhole) {
       request.axis = {"model", parts};
       request.seconds_per_held_byte = 1e-9;
       const Status restricted = restrict(way, *graph, request);
+      if (std::string_view(way) == "expert" && !has_experts(c)) {
+        EXPECT_EQ(restricted.code(), Code::kInvalid) << "there are no experts";
+        continue;
+      }
       ASSERT_TRUE(restricted.ok()) << restricted.message();
       expect_equal(way, *graph, fed, *expected, request);
     }
@@ -121,9 +132,10 @@ TEST_P(ShardedZoo, GivesTheLossAndTheGradientsOfTheWhole) {
 
 INSTANTIATE_TEST_SUITE_P(Zoo, ShardedZoo, ::testing::Range(0, static_cast<int>(zoo_cases().size())),
                          [](const auto& info) {
-                           std::string name = zoo_cases()[static_cast<std::size_t>(info.param)].name;
+                           const ZooCase c = zoo_cases()[static_cast<std::size_t>(info.param)];
+                           std::string name = c.name;
                            std::erase(name, '-');
-                           return name;
+                           return name + (has_experts(c) ? "Experts" : "");
                          });
 
 }  // namespace

@@ -107,6 +107,22 @@ TEST_P(MeshTrains, ToTheSameBitsOnEveryMeshOfTheSameTiles) {
     EXPECT_EQ(hash_virtual(in_tiles(c.job, mesh), c.data), expected) << c.name << " on " << mesh;
 }
 
+TEST(MeshTrainsExperts, DealtOutAsInOnePlace) {
+  const std::vector<TinyCase> cases = tiny_cases();
+  const auto c =
+      std::find_if(cases.begin(), cases.end(), [](const TinyCase& t) { return t.name == "experts"; });
+  ASSERT_NE(c, cases.end());
+  const Trained whole = train(c->job, c->data);
+  for (const char* mesh : {"data=1,model=2", "data=2,model=3"}) {
+    SCOPED_TRACE(mesh);
+    const Trained cut = train(on_mesh(c->job, mesh, "expert"), c->data);
+    EXPECT_NEAR(cut.summary.test_loss, whole.summary.test_loss, 1e-4);
+    expect_close(cut, whole, 2e-4);
+  }
+  EXPECT_EQ(hash_in_process(on_mesh(c->job, "data=2,model=2", "expert"), c->data),
+            train(on_mesh(c->job, "data=1,model=2", "expert"), c->data).summary.parameters_sha256);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, MeshTrains, ::testing::Range(std::size_t{0}, cut_cases().size()),
                          [](const auto& info) { return cut_cases()[info.param].name; });
 

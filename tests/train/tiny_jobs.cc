@@ -158,6 +158,13 @@ std::vector<TinyCase> tiny_cases() {
     text(c);
     c.job.train.precision = "bf16";
   });
+  add("experts", [&](TinyCase& c) {
+    text(c);
+    c.job.model = tiny_job().model;
+    c.job.model.layers = layers(R"([{"kind": "embedding", "width": 8},
+                   {"kind": "residual", "layers": [{"kind": "experts", "experts": 3, "hidden": 6, "top": 2}]},
+                   {"kind": "classifier"}])");
+  });
   add("reconstruct", [](TinyCase& c) {
     c.job.model.layers = Json::array();
     c.job.model.name = "autoencoder";

@@ -31,11 +31,23 @@ bool cuts_samples(const LayoutOption& option) {
   return std::any_of(option.outputs.begin(), option.outputs.end(), first);
 }
 bool is_image(const graph::Node& node) { return !node.outputs.empty() && node.outputs[0].shape.rank() == 4; }
-bool not_by_samples(const graph::Node& node, const LayoutOption& option) {
+bool not_by_samples(const graph::Node& node, const LayoutOption& option, int) {
   return !is_image(node) || node.inputs.empty() || !cuts_samples(option);
 }
-bool never_by_samples(const graph::Node& node, const LayoutOption& option) {
+bool never_by_samples(const graph::Node& node, const LayoutOption& option, int) {
   return node.inputs.empty() || node.outputs[0].shape.rank() < 3 || !cuts_samples(option);
+}
+
+// Lepikhin et al. 2020, section 3.1: an expert is in one place, everything else in all of them.
+bool whole_but_experts(const VariableUse& use, const AxisCut& cut, bool) {
+  return use.per_expert ? cut.dim == 0 : is_whole(cut);
+}
+bool has_experts(const VariableUse& use) { return use.per_expert; }
+// Batches of products are those of samples, when tokens get their slots, and those of experts: each is cut
+// between its matrices, and so tokens change places in between.
+bool between_matrices(const graph::Node& node, const LayoutOption& option, int num_parts) {
+  if (node.def != &op::kMatmul || node.outputs[0].shape.rank() < 3) return true;
+  return option.outputs[0].dim == 0 || node.outputs[0].shape[0] < num_parts;
 }
 
 constexpr StyleRow kStyles[] = {
@@ -49,22 +61,63 @@ constexpr StyleRow kStyles[] = {
      not_by_samples},
     {"sequence", "Weights whole; the tokens of a text are cut, and heads within attention.", only_whole,
      never_by_samples},
+    {"expert",
+     "Experts are dealt out, all else is whole; samples are cut, and tokens travel to their experts.",
+     whole_but_experts, between_matrices, has_experts,
+     "it has no layer of experts (kind = \"experts\", or the option experts of a model)"},
 };
 
-std::map<std::string, VariableUse> uses_of(const graph::Graph& graph) {
+// The value itself in a product of 16 bits.
+graph::Value before_casts(const graph::Graph& graph, graph::Value v) {
+  while (graph.node(v.node).def == &op::kCast) v = graph.node(v.node).inputs[0];
+  return v;
+}
+
+// Whether the value, cast or not, is a product of a batch.
+bool is_batch_of_products(const graph::Graph& graph, graph::Value v) {
+  const graph::Node& node = graph.node(before_casts(graph, v).node);
+  return node.def == &op::kMatmul && node.outputs[0].shape.rank() >= 3;
+}
+
+// What a node that reads a variable makes of it. A gradient reads weights too, in the same way.
+void note_use(const graph::Graph& graph, const graph::Node& reader, const Shape& shape, VariableUse& use) {
   static const std::set<std::string_view> kConvolutions{"conv2d", "conv2d_transpose", "locally_connected2d"};
   static const std::set<std::string_view> kProducts{"matmul", "embedding"};
+  use.by_convolution = use.by_convolution || kConvolutions.contains(reader.def->name);
+  use.by_product = use.by_product || kProducts.contains(reader.def->name);
+  const bool multiplies = reader.def == &op::kMatmul && reader.outputs[0].shape.rank() >= 3;
+  const bool adds =
+      reader.def == &op::kAdd && std::any_of(reader.inputs.begin(), reader.inputs.end(),
+                                             [&](graph::Value v) { return is_batch_of_products(graph, v); });
+  use.per_expert = use.per_expert || (shape.rank() == 3 && (multiplies || adds));
+}
+
+std::map<std::string, VariableUse> uses_of(const graph::Graph& graph) {
+  std::map<std::int32_t, std::string> names;
   std::map<std::string, VariableUse> uses;
   for (const auto& [name, v] : graph.variables()) {
-    VariableUse& use = uses[name];
-    for (std::int32_t id = 0; id < graph.size(); ++id) {
-      const graph::Node& node = graph.node(id);
-      if (std::find(node.inputs.begin(), node.inputs.end(), v) == node.inputs.end()) continue;
-      use.by_convolution = use.by_convolution || kConvolutions.contains(node.def->name);
-      use.by_product = use.by_product || kProducts.contains(node.def->name);
+    names.emplace(v.node, name);
+    uses.emplace(name, VariableUse());
+  }
+  for (std::int32_t id = 0; id < graph.size(); ++id) {
+    const graph::Node& node = graph.node(id);
+    if (node.def == &op::kCast) continue;
+    for (const graph::Value v : node.inputs) {
+      const graph::Value read = before_casts(graph, v);
+      if (const auto found = names.find(read.node); found != names.end())
+        note_use(graph, node, graph.type(read).shape, uses.at(found->second));
     }
   }
   return uses;
+}
+
+// A style may want what a model does not have.
+Status check_style(const StyleRow& style, const std::map<std::string, VariableUse>& uses) {
+  if (style.needs == nullptr) return {};
+  const auto fits = [&](const auto& use) { return style.needs(use.second); };
+  if (std::any_of(uses.begin(), uses.end(), fits)) return {};
+  return error(Code::kInvalid, "[parallel] style '{}' does not fit the model: {}; choose another style",
+               style.name, style.needed);
 }
 
 // What is known of a variable before anything is chosen.
@@ -157,7 +210,9 @@ Status restrict_to(const StyleRow* style, const std::vector<LayoutPin>& pins, co
                    ShardRequest& request) {
   const NodeOptions options(graph, request.axis);
   std::map<std::string, VariableFacts> facts;
-  for (auto& [name, use] : uses_of(graph)) facts[name].use = use;
+  const std::map<std::string, VariableUse> uses = uses_of(graph);
+  if (style != nullptr) TR_RETURN_IF_ERROR(check_style(*style, uses));
+  for (const auto& [name, use] : uses) facts[name].use = use;
   for (const auto& [name, v] : graph.variables())
     for (const LayoutOption& o : options.of(v.node))
       facts[name].can_be_cut = facts[name].can_be_cut || o.outputs[0].cuts();
@@ -168,9 +223,10 @@ Status restrict_to(const StyleRow* style, const std::vector<LayoutPin>& pins, co
     for (auto& [name, fact] : facts)
       if (matches(pin.pattern, name)) fact.pin = &pin;
   }
-  request.allowed = [kept, style, facts](const graph::Node& node, const LayoutOption& option) {
+  request.allowed = [kept, style, facts, parts = request.axis.num_parts](const graph::Node& node,
+                                                                         const LayoutOption& option) {
     if (node.def != &op::kVariable)
-      return style == nullptr || style->allows_node == nullptr || style->allows_node(node, option);
+      return style == nullptr || style->allows_node == nullptr || style->allows_node(node, option, parts);
     const VariableFacts& fact = facts.at(node.attrs.get_text("name"));
     if (fact.pin != nullptr) return option.outputs[0] == fact.pin->cut;
     if (style == nullptr || node.outputs[0].shape.rank() < 2) return true;

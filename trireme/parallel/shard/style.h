@@ -16,6 +16,7 @@ namespace trireme::parallel {
 struct VariableUse {
   bool by_convolution = false;
   bool by_product = false;  // a matmul, or rows of a table
+  bool per_expert = false;  // a matrix or a bias for each of a batch of products
 };
 
 struct StyleRow {
@@ -23,8 +24,11 @@ struct StyleRow {
   const char* doc;
   // Whether a variable of at least two dimensions may lie so. `can_be_cut`: some cut of it fits.
   bool (*allows)(const VariableUse& use, const op::AxisCut& cut, bool can_be_cut);
-  // Whether any other node may be cut so; null: yes.
-  bool (*allows_node)(const graph::Node& node, const op::LayoutOption& option) = nullptr;
+  // Whether any other node may be cut so over so many positions; null: yes.
+  bool (*allows_node)(const graph::Node& node, const op::LayoutOption& option, int num_parts) = nullptr;
+  // Some variable must be of this kind for the style to fit a model; null: it fits all.
+  bool (*needs)(const VariableUse& use) = nullptr;
+  const char* needed = "";  // in words, with what to do
 };
 std::span<const StyleRow> style_table();
 // kInvalid lists the names that exist.
@@ -39,8 +43,8 @@ struct LayoutPin {
 Result<LayoutPin> parse_pin(std::string_view text);
 bool matches(std::string_view pattern, std::string_view name);
 
-// Puts a style and pins of the axis into a request. kInvalid: a pin matches no variable of the graph, or none
-// of its size can lie so.
+// Puts a style and pins of the axis into a request. kInvalid: the style does not fit the graph; a pin matches
+// no variable of it, or none of its size can lie so.
 Status restrict_to(const StyleRow* style, const std::vector<LayoutPin>& pins, const graph::Graph& graph,
                    ShardRequest& request);
 
