@@ -72,7 +72,7 @@ TEST(Recipes, ThoseThatUsersAreToldOfExist) {
   for (const char* paper :
        {"distbelief-downpour", "parameter-server", "project-adam", "sparknet", "platoon-easgd", "petuum-ssp",
         "caffe-mpi", "horovod-ring", "hogwild", "cntk-block-momentum", "cntk-1bit", "sparcml", "terngrad",
-        "powersgd", "poseidon", "dl4j-threshold", "onebit-adam"})
+        "powersgd", "poseidon", "dl4j-threshold", "onebit-adam", "moe"})
     EXPECT_TRUE(names.contains(paper)) << paper;
 }
 

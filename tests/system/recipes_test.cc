@@ -308,5 +308,43 @@ TEST(PaperRecipes, PowerSgdSendsTwoThinMatrices) {
   EXPECT_LT(share_sent(w, "powersgd", s, 20), 0.3);
 }
 
+TEST(PaperRecipes, MixturesOfExpertsDealOutTheirExpertsAndNothingElse) {
+  const Workspace w;
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "the bishop of " + std::to_string(i * i) + " shall not be moved\n";
+  w.write("text.txt", text);
+  const char* source = std::getenv("TRIREME_SOURCE_DIR");
+  const std::string file = std::string(source != nullptr ? source : ".") + "/recipes/moe.toml";
+  const std::vector<std::string> small{
+      "--set",          "data.path=text.txt", "data.context=16",
+      "train.batch=16", "train.steps=20",     "model.options={layers=2, width=16, heads=2, experts=4}"};
+  const auto run = [&](const std::string& folder, const std::string& style) {
+    std::vector<std::string> args{"train", file, "--quiet", "--run-dir", folder};
+    args.insert(args.end(), small.begin(), small.end());
+    args.push_back("parallel.style=" + style);
+    const Ran ran = w.run(args);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return w.json(folder + "/summary.json");
+  };
+  const Json s = run("run", "expert"), whole = run("whole", "data");
+  ASSERT_TRUE(s.is_object() && whole.is_object());
+  EXPECT_EQ(s.value("workers", 0), kWorkers);
+  EXPECT_NEAR(s.value("test_loss", 0.0), whole.value("test_loss", 1.0), 1e-2);
+  const Json layouts = w.json("run/plan.json")["layouts"];
+  EXPECT_EQ(layouts.value("block1/experts/up/weight", ""), "replicate shard(0)");
+  EXPECT_EQ(layouts.value("block1/experts/down/weight", ""), "replicate shard(0)");
+  EXPECT_EQ(layouts.value("block1/experts/gate/weight", ""), "replicate replicate");
+  EXPECT_EQ(layouts.value("block0/up/weight", ""), "replicate replicate");
+  const Ran shown = w.run({"inspect", "layouts", file, "--json", "--set", "data.path=text.txt"});
+  const Result<Json> json = parse_json(shown.out, "standard output");
+  ASSERT_TRUE(json.ok()) << shown.err;
+  int travels = 0;
+  for (const Json& move : (*json)["axes"][0]["reshards"]) {
+    const bool is_of_experts = move.value("node", "").find("experts/reshape") != std::string::npos;
+    travels += is_of_experts && move.value("collective", "") == "all_to_all" ? 1 : 0;
+  }
+  EXPECT_GE(travels, 2 * 4) << "tokens there and back, and their gradients, in two blocks";
+}
+
 }  // namespace
 }  // namespace trireme::system_test
