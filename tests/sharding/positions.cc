@@ -30,7 +30,7 @@ void copy_into(const Tensor& to, const Tensor& from) {
 }
 
 Tensor contiguous(const Tensor& view) {
-  const Tensor out = new_tensor(view.type());
+  Tensor out = new_tensor(view.type());
   copy_into(out, view);
   return out;
 }
@@ -41,7 +41,7 @@ Tensor join(const std::vector<Tensor>& parts, int dim) {
   std::int64_t size = 0;
   for (const Tensor& t : parts) size += t.shape()[dim];
   type.shape.set(dim, size);
-  const Tensor out = new_tensor(type);
+  Tensor out = new_tensor(type);
   std::int64_t begin = 0;
   for (const Tensor& t : parts) {
     copy_into(out.slice(dim, begin, begin + t.shape()[dim]), t);
@@ -75,7 +75,7 @@ Tensor window(const Tensor& whole, const Node& node, std::size_t p) {
   const std::int64_t begin = node.attrs.get_ints("begins")[p], end = node.attrs.get_ints("ends")[p];
   TensorType type = whole.type();
   type.shape.set(dim, end - begin);
-  const Tensor out = new_tensor(type, node.attrs.get_float("fill"));
+  Tensor out = new_tensor(type, node.attrs.get_float("fill"));
   const std::int64_t first = std::max<std::int64_t>(begin, 0), last = std::min(end, whole.shape()[dim]);
   if (first < last) copy_into(out.slice(dim, first - begin, last - begin), whole.slice(dim, first, last));
   return out;
@@ -90,11 +90,13 @@ std::vector<Tensor> exchanged(const std::vector<const Node*>& nodes, const std::
   };
   const auto int_of = [&](const char* attr) { return static_cast<int>(node.attrs.get_int(attr)); };
   if (node.def == &op::kAllreduce) {
-    const Tensor all = reduce(parts, node.attrs.get_text("reduction"));
+    Tensor all = reduce(parts, node.attrs.get_text("reduction"));
     for_all([&](std::size_t) { return all; });
   } else if (node.def == &op::kAllgather) {
-    const Tensor all = join(parts, int_of("dim"));
+    Tensor all = join(parts, int_of("dim"));
     for_all([&](std::size_t) { return all; });
+  } else if (node.def == &op::kBroadcast) {
+    for_all([&](std::size_t) { return parts[at(int_of("root"))]; });
   } else if (node.def == &op::kReduceScatter) {
     const Tensor all = reduce(parts, "sum");
     const Ints sizes = sizes_of(node, "sizes", all.shape()[int_of("dim")], parts.size());
@@ -125,34 +127,49 @@ Tensors outputs_of(const graph::Graph& graph, const Values& values) {
   return out;
 }
 
-Status run_in_lock_step(const std::vector<graph::Graph>& graphs, const std::vector<Tensors>& fed,
-                        std::vector<Values>& values) {
-  for (std::int32_t i = 0; i < graphs[0].size(); ++i) {
-    std::vector<const Node*> nodes;
-    for (const graph::Graph& g : graphs) {
-      if (g.size() != graphs[0].size() || g.node(i).def != graphs[0].node(i).def)
-        return error(Code::kInvalid, "the graphs of positions differ at node {}", i);
-      nodes.push_back(&g.node(i));
-    }
-    if (nodes[0]->def->has(op::kHostOp)) {
-      std::vector<Tensor> parts;
-      for (std::size_t p = 0; p < graphs.size(); ++p)
-        parts.push_back(values[p][at(nodes[p]->inputs[0].node)][at(nodes[p]->inputs[0].index)]);
-      const std::vector<Tensor> got = exchanged(nodes, parts);
-      for (std::size_t p = 0; p < graphs.size(); ++p) {
-        if (got[p].type() != nodes[p]->outputs[0])
-          return error(Code::kInvalid, "'{}' at position {}: {}, expected {}", nodes[p]->name, p,
-                       got[p].type().to_string(), nodes[p]->outputs[0].to_string());
-        values[p].push_back({got[p]});
-      }
-      continue;
-    }
-    for (std::size_t p = 0; p < graphs.size(); ++p) {
-      TR_ASSIGN_OR_RETURN(auto out, run_alone(*nodes[p], values[p], fed[p]));
-      values[p].push_back(std::move(out));
-    }
+// Runs nodes of a position up to its next collective, or the end.
+Status run_ahead(const graph::Graph& graph, const Tensors& fed, Values& values) {
+  while (std::ssize(values) < graph.size()) {
+    const Node& node = graph.node(static_cast<std::int32_t>(values.size()));
+    if (node.def->has(op::kHostOp)) return {};
+    TR_ASSIGN_OR_RETURN(auto out, run_alone(node, values, fed));
+    values.push_back(std::move(out));
   }
   return {};
+}
+
+// The next collective of every position, which are of one op; empty at the end.
+Result<std::vector<const Node*>> next_collectives(const std::vector<graph::Graph>& graphs,
+                                                  const std::vector<Values>& values) {
+  std::vector<const Node*> nodes;
+  for (std::size_t p = 0; p < graphs.size(); ++p)
+    if (const auto next = static_cast<std::int32_t>(values[p].size()); next < graphs[p].size())
+      nodes.push_back(&graphs[p].node(next));
+  if (nodes.empty()) return nodes;
+  for (const Node* node : nodes)
+    if (nodes.size() != graphs.size() || node->def != nodes[0]->def)
+      return error(Code::kInvalid, "the collectives of positions differ at '{}'", node->name);
+  return nodes;
+}
+
+Status run_in_lock_step(const std::vector<graph::Graph>& graphs, const std::vector<Tensors>& fed,
+                        std::vector<Values>& values) {
+  for (;;) {
+    for (std::size_t p = 0; p < graphs.size(); ++p)
+      TR_RETURN_IF_ERROR(run_ahead(graphs[p], fed[p], values[p]));
+    TR_ASSIGN_OR_RETURN(const std::vector<const Node*> nodes, next_collectives(graphs, values));
+    if (nodes.empty()) return {};
+    std::vector<Tensor> parts;
+    for (std::size_t p = 0; p < graphs.size(); ++p)
+      parts.push_back(values[p][at(nodes[p]->inputs[0].node)][at(nodes[p]->inputs[0].index)]);
+    const std::vector<Tensor> got = exchanged(nodes, parts);
+    for (std::size_t p = 0; p < graphs.size(); ++p) {
+      if (got[p].type() != nodes[p]->outputs[0])
+        return error(Code::kInvalid, "'{}' at position {}: {}, expected {}", nodes[p]->name, p,
+                     got[p].type().to_string(), nodes[p]->outputs[0].to_string());
+      values[p].push_back({got[p]});
+    }
+  }
 }
 
 }  // namespace
@@ -230,12 +247,12 @@ Tensor part_of(const Tensor& whole, const AxisCut& cut, int num_parts, int posit
 }
 
 Result<std::vector<Tensors>> run_positions(const graph::Graph& whole, const AxisLayouts& layouts,
-                                           const Tensors& fed) {
+                                           const Tensors& fed, const ChunkRequest& chunks) {
   std::vector<graph::Graph> graphs;
   std::vector<Tensors> own;
   const int parts = layouts.axis.num_parts;
   for (int p = 0; p < parts; ++p) {
-    TR_ASSIGN_OR_RETURN(graph::Graph g, shard_graph(whole, layouts, p));
+    TR_ASSIGN_OR_RETURN(graph::Graph g, shard_in_chunks(whole, layouts, chunks, p));
     Tensors mine = fed;
     for (const auto& [name, v] : whole.variables())
       mine[name] = part_of(fed.at(name), layouts.cut_of(whole, name), parts, p);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trireme/graph/graph.h"
-#include "trireme/parallel/shard/shard_graph.h"
+#include "trireme/parallel/shard/chunk.h"
 
 namespace trireme::parallel::testing {
 
@@ -21,9 +21,10 @@ Tensors made_up(const graph::Graph& graph, int below);
 
 // All outputs by name.
 Result<Tensors> run_whole(const graph::Graph& graph, const Tensors& fed);
-// The outputs of every position. Variables are cut from the whole ones as `layouts` say.
+// The outputs of every position. Variables are cut from the whole ones as `layouts` say. Positions meet in
+// the order of their collectives.
 Result<std::vector<Tensors>> run_positions(const graph::Graph& whole, const AxisLayouts& layouts,
-                                           const Tensors& fed);
+                                           const Tensors& fed, const ChunkRequest& chunks = {});
 // What a position has of a tensor.
 Tensor part_of(const Tensor& whole, const op::AxisCut& cut, int num_parts, int position);
 

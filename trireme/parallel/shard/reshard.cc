@@ -37,6 +37,22 @@ Priced priced_by(ReshardStep step) {
   }
 }
 
+collective::ScheduleSpec spec_of(const TensorType& whole, int num_parts) {
+  collective::ScheduleSpec spec;
+  spec.world = num_parts;
+  spec.elem_bytes = static_cast<std::int32_t>(dtype_size(whole.dtype));
+  spec.count = whole.shape.num_elems();
+  return spec;
+}
+
+StepCost cost_of(const Priced& row, collective::ScheduleSpec spec, const AxisCosts& costs) {
+  spec.kind = row.kind;
+  const auto algorithm = find_algorithm(row.kind, row.algorithm);
+  TR_CHECK(algorithm.ok(), "{}", algorithm.status().message());
+  const collective::Price price = (*algorithm)->price(spec);
+  return {to_seconds(price_time(price, costs.comm)), price.bytes_per_rank};
+}
+
 }  // namespace
 
 std::string_view step_name(ReshardStep step) {
@@ -75,18 +91,14 @@ StepCost cost_of(ReshardStep step, const TensorType& whole, int num_parts, const
     const cost::OpCost copy{.bytes = 2 * bytes / num_parts};
     return {to_seconds(compute_time(copy, costs.machine, costs.threads)), 0};
   }
-  const Priced row = priced_by(step);
-  collective::ScheduleSpec spec;
-  spec.kind = row.kind;
-  spec.world = num_parts;
-  spec.elem_bytes = static_cast<std::int32_t>(dtype_size(whole.dtype));
-  spec.count = whole.shape.num_elems();
+  collective::ScheduleSpec spec = spec_of(whole, num_parts);
   if (step == ReshardStep::kAllToAll) spec.count = (spec.count + num_parts - 1) / num_parts;
   if (step == ReshardStep::kAllreduceMax) spec.reduction = collective::Reduction::kMax;
-  const auto algorithm = find_algorithm(row.kind, row.algorithm);
-  TR_CHECK(algorithm.ok(), "{}", algorithm.status().message());
-  const collective::Price price = (*algorithm)->price(spec);
-  return {to_seconds(price_time(price, costs.comm)), price.bytes_per_rank};
+  return cost_of(priced_by(step), spec, costs);
+}
+
+StepCost broadcast_cost(const TensorType& chunk, int num_parts, const AxisCosts& costs) {
+  return cost_of({Kind::kBroadcast, "binomial"}, spec_of(chunk, num_parts), costs);
 }
 
 double reshard_seconds(const AxisCut& from, const AxisCut& to, const TensorType& whole, int num_parts,

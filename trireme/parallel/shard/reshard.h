@@ -47,6 +47,8 @@ struct StepCost {
   double seconds = 0, bytes = 0;
 };
 StepCost cost_of(ReshardStep step, const TensorType& whole, int num_parts, const AxisCosts& costs);
+// The same for a chunk that one position has and all others get.
+StepCost broadcast_cost(const TensorType& chunk, int num_parts, const AxisCosts& costs);
 // What all steps take; infinite where there is no path.
 double reshard_seconds(const op::AxisCut& from, const op::AxisCut& to, const TensorType& whole, int num_parts,
                        const AxisCosts& costs);

@@ -33,6 +33,7 @@ StepCost collective_cost(const graph::Graph& g, const graph::Node& node, int num
   if (node.def == &op::kAllreduce) return cost_of(ReshardStep::kAllreduce, whole, num_parts, costs);
   if (node.def == &op::kAllgather) return cost_of(ReshardStep::kAllgather, whole, num_parts, costs);
   if (node.def == &op::kReduceScatter) return cost_of(ReshardStep::kReduceScatter, whole, num_parts, costs);
+  if (node.def == &op::kBroadcast) return broadcast_cost(whole, num_parts, costs);
   if (node.def != &op::kAllToAll) return cost_of(ReshardStep::kAllToAll, whole, 2, costs);  // with neighbors
   whole.shape.set(0, whole.shape[0] * num_parts);
   return cost_of(ReshardStep::kAllToAll, whole, num_parts, costs);
