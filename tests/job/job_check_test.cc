@@ -230,6 +230,33 @@ TEST(CheckJob, RefusesCountsThatDoNotFitTogether) {
   expect_refused(cases);
 }
 
+TEST(CheckJob, TakesChunksWhereAModelAxisMovesActivations) {
+  const std::vector<std::string> trick{"parallel.mesh=data=1,model=2", "parallel.workers=2",
+                                       "parallel.style=one-weird-trick"};
+  const auto with = [&trick](const std::vector<std::string>& more) {
+    std::vector<std::string> set = trick;
+    set.insert(set.end(), more.begin(), more.end());
+    return set;
+  };
+  for (const auto& more :
+       std::vector<std::vector<std::string>>{{"parallel.fc_scheme=vertical"},
+                                             {"parallel.fc_scheme=horizontal", "parallel.overlap_chunks=64"},
+                                             {"parallel.style=tensor", "parallel.overlap_chunks=4"}})
+    EXPECT_TRUE(check_with(with(more)).ok()) << check_with(with(more)).to_string();
+  const Case cases[] = {
+      {{"parallel.fc_scheme=vertical"}, "expected it not to be set without a model axis"},
+      {{"parallel.overlap_chunks=2"}, "expected it not to be set without a model axis"},
+      {with({"parallel.fc_scheme=diagonal"}), "expected one of: broadcast, vertical, horizontal"},
+      {with({"parallel.overlap_chunks=0"}), "expected between 1 and 64"},
+      {with({"parallel.overlap_chunks=65"}), "expected between 1 and 64"},
+      {with({"parallel.style=tensor", "parallel.fc_scheme=horizontal"}),
+       "expected broadcast, or parallel.style = one-weird-trick"},
+      {with({"parallel.fc_scheme=vertical", "parallel.overlap_chunks=2"}),
+       "expected 1 with parallel.fc_scheme = vertical"},
+  };
+  expect_refused(cases);
+}
+
 TEST(CheckJob, SaysWhereTheWrongValueWasGiven) {
   struct Given {
     const char *toml, *place;

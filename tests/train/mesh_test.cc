@@ -123,6 +123,72 @@ TEST(MeshTrainsExperts, DealtOutAsInOnePlace) {
             train(on_mesh(c->job, "data=1,model=2", "expert"), c->data).summary.parameters_sha256);
 }
 
+// ---- Activations that move in chunks
+
+struct ChunkCase {
+  std::string name;  // letters only
+  std::string style, scheme;
+  std::int64_t chunks = 1;
+};
+const ChunkCase kChunkCases[] = {{"vertical", "one-weird-trick", "vertical"},
+                                 {"horizontal", "one-weird-trick", "horizontal"},
+                                 {"thirds", "one-weird-trick", "horizontal", 3},
+                                 {"overlapped", "tensor", "broadcast", 2}};
+
+// So much to convolve and such large weights that samples are cut and activations move; shards of 12 samples.
+job::Job chunk_job() {
+  job::Job job = testing::tiny_job();
+  job.model.layers = *parse_json(
+      R"([{"kind": "conv2d", "out": 48, "window": 5, "padding": 2, "activation": "relu"},
+          {"kind": "conv2d", "out": 96, "window": 5, "padding": 2, "stride": 2, "activation": "relu"},
+          {"kind": "dense", "out": 512, "activation": "relu"}, {"kind": "dense", "out": 128, "activation": "relu"},
+          {"kind": "classifier"}])",
+      "layers");
+  job.train.steps = 4;
+  job.train.batch = 24;
+  job.train.logical_shards = 2;
+  return job;
+}
+
+job::Job in_chunks(const ChunkCase& c, const std::string& mesh) {
+  job::Job job = on_mesh(chunk_job(), mesh, c.style);
+  job.options.set(job::kFcScheme.name, c.scheme);
+  job.options.set(job::kOverlapChunks.name, c.chunks);
+  job.parallel.layouts = {"dense*/weight: model=0"};  // products want all samples
+  return job;
+}
+
+class MeshTrainsInChunks : public ::testing::TestWithParam<ChunkCase> {};
+
+TEST_P(MeshTrainsInChunks, ToWhatOneWorkerTrainsItTo) {
+  const ChunkCase c = GetParam();
+  const auto data = testing::tiny_pictures(40, 10, 8);
+  const Trained whole = train(chunk_job(), data);
+  for (const char* mesh : {"data=1,model=2", "data=2,model=2", "data=1,model=3"}) {
+    SCOPED_TRACE(mesh);
+    const Trained cut = train(in_chunks(c, mesh), data);
+    EXPECT_EQ(cut.summary.steps, whole.summary.steps);
+    EXPECT_NEAR(cut.summary.test_loss, whole.summary.test_loss, 1e-4);
+    expect_close(cut, whole, 2e-4);
+  }
+}
+
+TEST_P(MeshTrainsInChunks, ToBitsOfItsOwnForAnyNumberOfReplicas) {
+  const ChunkCase c = GetParam();
+  const auto data = testing::tiny_pictures(40, 10, 8);
+  const std::string expected = train(in_chunks(c, "data=1,model=2"), data).summary.parameters_sha256;
+  ASSERT_EQ(expected.size(), 64U);
+  const ChunkCase at_once{"", c.style, "broadcast", 1};
+  if (c.scheme != "broadcast") {  // gradients are added in another order
+    EXPECT_NE(hash_virtual(in_chunks(at_once, "data=1,model=2"), data), expected);
+  }
+  EXPECT_EQ(hash_virtual(in_chunks(c, "data=2,model=2"), data), expected);
+  EXPECT_EQ(hash_in_process(in_chunks(c, "data=2,model=2"), data), expected) << "threads";
+}
+
+INSTANTIATE_TEST_SUITE_P(Schemes, MeshTrainsInChunks, ::testing::ValuesIn(kChunkCases),
+                         [](const auto& info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(Cases, MeshTrains, ::testing::Range(std::size_t{0}, cut_cases().size()),
                          [](const auto& info) { return cut_cases()[info.param].name; });
 

@@ -73,6 +73,7 @@ Task<Result<Json>> ModelPart::told(Json said, const char* what) {
 
 Task<Status> ModelPart::choose_cuts(const job::Job& job, const Graph& eval, const plan::Plan* plan) {
   if (over_.tiles == 1) co_return Status();
+  over_.chunks = prepare::chunks_of(job);
   Result<std::map<std::string, op::AxisCut>> chosen = over_.cuts;
   if (is_first()) {
     runtime::ComputeFn choose = [&](runtime::ComputeContext&) {
@@ -100,7 +101,7 @@ Task<Result<Graph>> ModelPart::part_of(Graph whole, const plan::Plan* plan) {
   TR_CO_ASSIGN_OR_RETURN(const parallel::StoredOptions stored, options_from_json(json));
   Result<Graph> part = Graph();
   runtime::ComputeFn cut = [&](runtime::ComputeContext&) {
-    part = prepare::tile_of_forward(whole, stored, over_.tiles, tile());
+    part = prepare::tile_of_forward(whole, stored, over_, tile());
   };
   co_await rt_->compute(kChoosing, std::move(cut), 1, "shard");
   co_return part;

@@ -115,6 +115,15 @@ void check_mesh_rest(JobChecker& c, const Job& job, const agree::AgreementRow& r
            "an optimizer that does not look at whole tensors" + why);
 }
 
+// How activations move along the model axis.
+void check_chunks(JobChecker& c, const Job& job) {
+  const std::string scheme = job.options.text(kFcScheme);
+  c.expect(scheme == "broadcast" || job.options.text(kStyle) == "one-weird-trick", kFcScheme.name,
+           "broadcast, or parallel.style = one-weird-trick, whose fully connected layers it is about");
+  c.expect(scheme != "vertical" || job.options.integer(kOverlapChunks) == 1, kOverlapChunks.name,
+           "1 with parallel.fc_scheme = vertical, which has a chunk per position");
+}
+
 void check_job_mesh(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
   const Result<parallel::Mesh> mesh = mesh_of(job);
   c.expect_ok(mesh.status(), "parallel.mesh");
@@ -127,10 +136,14 @@ void check_job_mesh(JobChecker& c, const Job& job, const agree::AgreementRow& ro
   if (!c.status.ok()) return;
   c.expect_ok(seating_of(job, tiles_of(job)).status(), "train.logical_tiles");
   check_pins(c, job, *mesh);
-  if (tiles_of(job) > 1) return check_mesh_rest(c, job, row);
-  c.expect(!job.options.has(kStyle.name), kStyle.name,
-           fmt::format("it not to be set without a model axis; set parallel.mesh, such as data={},model=2",
-                       mesh->num_replicas()));
+  if (tiles_of(job) > 1) {
+    check_chunks(c, job);
+    return check_mesh_rest(c, job, row);
+  }
+  for (const OptionSpec& spec : {kStyle, kFcScheme, kOverlapChunks})
+    c.expect(!job.options.has(spec.name), spec.name,
+             fmt::format("it not to be set without a model axis; set parallel.mesh, such as data={},model=2",
+                         mesh->num_replicas()));
 }
 
 void check_codec_options(JobChecker& c, const Job& job) {

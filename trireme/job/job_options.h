@@ -6,6 +6,7 @@
 #pragma once
 
 #include "trireme/base/option_spec.h"
+#include "trireme/parallel/shard/fc_scheme.h"
 
 namespace trireme::job {
 
@@ -31,7 +32,24 @@ inline constexpr OptionSpec kStyle{
         "How the model axis of parallel.mesh cuts the model: price (the cheapest by the cost model), tensor, "
         "or another of `trireme inspect styles`."};
 
+inline constexpr OptionSpec kFcScheme{
+    .name = "parallel.fc_scheme",
+    .default_value = "broadcast",
+    .doc =
+        "How samples get to the fully connected layers of parallel.style one-weird-trick: all at once "
+        "(broadcast), one position after the other (vertical), or a part of every position's after the other "
+        "(horizontal).",
+    .range = {.choices = parallel::kFcSchemes}};
+
+inline constexpr OptionSpec kOverlapChunks{.name = "parallel.overlap_chunks",
+                                           .default_value = std::int64_t{1},
+                                           .doc =
+                                               "Activations that travel along the model axis next to a "
+                                               "product do so in so many chunks, one of which "
+                                               "travels while another is multiplied; 1 sends them at once.",
+                                           .range = {.least = 1, .most = 64}};
+
 // The table. In files they follow the fields of their sections.
-inline constexpr OptionSpec kJobOptions[] = {kEvents, kColocate, kStyle};
+inline constexpr OptionSpec kJobOptions[] = {kEvents, kColocate, kStyle, kFcScheme, kOverlapChunks};
 
 }  // namespace trireme::job

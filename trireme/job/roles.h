@@ -57,10 +57,10 @@ std::int32_t tiles_of(const Job& job);
 // Who runs which parts of which replica, where workers have several parts: the job then has a rank for each
 // part, and several ranks run on a worker (net/seats.h).
 struct Seating {
-  parallel::Mesh mesh;       // of the ranks
-  std::vector<int> workers;  // by rank, its worker
-  bool is_plain() const { return workers.size() == static_cast<std::size_t>(num_workers); }
+  parallel::Mesh mesh;  // of the ranks
   int num_workers = 1;
+  std::vector<int> workers = {};  // by rank, its worker
+  bool is_plain() const { return workers.size() == static_cast<std::size_t>(num_workers); }
 };
 // kInvalid: more workers along the model axis than parts, or more parts than a worker may have.
 Result<Seating> seating_of(const Job& job, std::int32_t tiles);

@@ -215,7 +215,7 @@ void name_product_kernels(const Prepared& p, std::map<std::string, std::string>&
 Status compile_all(const job::Job& job, bool fixed, Prepared& out) {
   const plan::Plan& plan = out.plan;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard, job::build_job_model(job, out.input, plan.shard_batch));
-  TR_ASSIGN_OR_RETURN(const graph::Graph own, tile_of_train(shard.train, plan, out.tile));
+  TR_ASSIGN_OR_RETURN(const graph::Graph own, tile_of_train(job, shard.train, plan, out.tile));
   TR_ASSIGN_OR_RETURN(const FactoredTrain factored, factor_as_planned(own, plan));
   TR_ASSIGN_OR_RETURN(const graph::Graph train,
                       lower::faster_graph({job.train.precision, out.device.get()}, factored.graph));
@@ -225,7 +225,7 @@ Status compile_all(const job::Job& job, bool fixed, Prepared& out) {
   exec::CompileOptions eval_options = kernel_options(job, out, fixed);
   eval_options.fetches = {"loss", "correct"};
   eval_options.kernels = without_algorithms(std::move(eval_options.kernels));
-  TR_ASSIGN_OR_RETURN(const graph::Graph own_eval, tile_of_eval(eval.eval, plan, out.tile));
+  TR_ASSIGN_OR_RETURN(const graph::Graph own_eval, tile_of_eval(job, eval.eval, plan, out.tile));
   TR_ASSIGN_OR_RETURN(const graph::Graph test,
                       lower::faster_graph({job.train.precision, out.device.get()}, own_eval));
   TR_ASSIGN_OR_RETURN(out.eval, exec::compile(test, std::move(eval_options)));
@@ -338,7 +338,7 @@ Result<ParameterCosts> costs_by_parameter(const job::Job& asked, const PrepareOp
   alone.plan.overlap = plan::Overlap::kFull;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
                       job::build_job_model(job, prepared.input, alone.plan.shard_batch));
-  TR_ASSIGN_OR_RETURN(const graph::Graph own, tile_of_train(shard.train, alone.plan, prepared.tile));
+  TR_ASSIGN_OR_RETURN(const graph::Graph own, tile_of_train(job, shard.train, alone.plan, prepared.tile));
   TR_ASSIGN_OR_RETURN(const graph::Graph train, lower::faster_graph({job.train.precision, nullptr}, own));
   TR_RETURN_IF_ERROR(compile_train(job, train, false, alone));
   for (const plan::Bucket& bucket : alone.plan.buckets) {

@@ -63,12 +63,18 @@ std::map<std::string, op::AxisCut> cuts_of(const Graph& graph, const parallel::A
   return cuts;
 }
 
-Result<Graph> cut(const Graph& whole, const parallel::StoredOptions& stored, std::int32_t tiles, int tile,
-                  std::int64_t first_slot) {
+// The graph of a tile, whose collectives have slots from the first one on.
+struct TileRequest {
+  std::int32_t tiles = 1;
+  int tile = 0;
+  std::int64_t first_slot = 0;
+  parallel::ChunkRequest chunks = {};
+};
+Result<Graph> cut(const Graph& whole, const parallel::StoredOptions& stored, const TileRequest& of) {
   TR_ASSIGN_OR_RETURN(const parallel::AxisLayouts layouts,
-                      parallel::restore_options(whole, model_axis(tiles), stored));
-  TR_ASSIGN_OR_RETURN(const Graph part, parallel::shard_graph(whole, layouts, tile));
-  return graph::number_slots(part, first_slot, kHalf);
+                      parallel::restore_options(whole, model_axis(of.tiles), stored));
+  TR_ASSIGN_OR_RETURN(const Graph part, parallel::shard_in_chunks(whole, layouts, of.chunks, of.tile));
+  return graph::number_slots(part, of.first_slot, kHalf);
 }
 
 }  // namespace
@@ -87,7 +93,7 @@ Result<Tiling> choose_tiling(const job::Job& job, const model::ModelInput& input
   out.tiles = request.tiles;
   out.cuts = cuts_of(model.train, layouts);
   out.train = parallel::store_options(layouts);
-  TR_ASSIGN_OR_RETURN(const Graph first, parallel::shard_graph(model.train, layouts, 0));
+  TR_ASSIGN_OR_RETURN(const Graph first, parallel::shard_in_chunks(model.train, layouts, chunks_of(job), 0));
   const parallel::StepCost exchanges = parallel::exchanges_of(first, shard.axis, request.costs);
   out.seconds = exchanges.seconds;
   out.bytes = exchanges.bytes;
@@ -130,15 +136,20 @@ Status take_tile(const job::Job& job, int tile, Prepared& out) {
   return {};
 }
 
-Result<Graph> tile_of_train(const Graph& whole, const plan::Plan& plan, int tile) {
-  if (plan.tiles == 1) return whole;
-  return cut(whole, plan.train_cuts, plan.tiles, tile, plan::kSlotGraph);
+parallel::ChunkRequest chunks_of(const job::Job& job) {
+  return {parallel::fc_scheme_of(job.options.text(job::kFcScheme)),
+          static_cast<int>(job.options.integer(job::kOverlapChunks))};
 }
 
-Result<Graph> tile_of_eval(const Graph& whole, const plan::Plan& plan, int tile) {
+Result<Graph> tile_of_train(const job::Job& job, const Graph& whole, const plan::Plan& plan, int tile) {
+  if (plan.tiles == 1) return whole;
+  return cut(whole, plan.train_cuts, {plan.tiles, tile, plan::kSlotGraph, chunks_of(job)});
+}
+
+Result<Graph> tile_of_eval(const job::Job& job, const Graph& whole, const plan::Plan& plan, int tile) {
   if (plan.tiles == 1) return whole;
   TR_ASSIGN_OR_RETURN(const Graph eval, scored(whole));
-  return cut(eval, plan.eval_cuts, plan.tiles, tile, plan::kSlotGraph + kHalf);
+  return cut(eval, plan.eval_cuts, {plan.tiles, tile, plan::kSlotGraph + kHalf, chunks_of(job)});
 }
 
 Result<Graph> forward_graph(const Graph& eval, const std::vector<std::string>& outputs) {
@@ -172,9 +183,9 @@ Result<parallel::StoredOptions> choose_forward(const Graph& forward, const plan:
   return choose_by_price(forward, over);
 }
 
-Result<Graph> tile_of_forward(const Graph& forward, const parallel::StoredOptions& stored, std::int32_t tiles,
-                              int tile) {
-  return cut(forward, stored, tiles, tile, plan::kSlotGraph + kHalf);
+Result<Graph> tile_of_forward(const Graph& forward, const parallel::StoredOptions& stored,
+                              const ForwardTiles& over, int tile) {
+  return cut(forward, stored, {over.tiles, tile, plan::kSlotGraph + kHalf, over.chunks});
 }
 
 }  // namespace trireme::prepare

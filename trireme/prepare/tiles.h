@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/parallel/shard/chunk.h"
 #include "trireme/parallel/shard/style.h"
 #include "trireme/prepare/prepared.h"
 
@@ -34,9 +35,14 @@ void put_tiling(const Tiling& tiling, int replicas, const Prepared& whole, plan:
 // Types and states of `out` as that tile of the plan has them; what they are parts of is in `wholes`.
 Status take_tile(const job::Job& job, int tile, Prepared& out);
 
-// The graph of a tile, whose collectives have slots.
-Result<graph::Graph> tile_of_train(const graph::Graph& whole, const plan::Plan& plan, int tile);
-Result<graph::Graph> tile_of_eval(const graph::Graph& whole, const plan::Plan& plan, int tile);
+// What the job says of the chunks in which activations move between tiles.
+parallel::ChunkRequest chunks_of(const job::Job& job);
+
+// The graph of a tile, in the chunks of the job, whose collectives have slots.
+Result<graph::Graph> tile_of_train(const job::Job& job, const graph::Graph& whole, const plan::Plan& plan,
+                                   int tile);
+Result<graph::Graph> tile_of_eval(const job::Job& job, const graph::Graph& whole, const plan::Plan& plan,
+                                  int tile);
 
 // Graphs of a trained model, which nobody trains further: an evaluation graph with some of its outputs, cut
 // over tiles that need not be those of the run.
@@ -44,6 +50,7 @@ struct ForwardTiles {
   std::int32_t tiles = 1;
   parallel::AxisCosts costs;
   std::map<std::string, op::AxisCut> cuts = {};  // of the variables; others are whole
+  parallel::ChunkRequest chunks = {};            // chunks_of the job
 };
 // What of an evaluation graph these outputs need.
 Result<graph::Graph> forward_graph(const graph::Graph& eval, const std::vector<std::string>& outputs);
@@ -58,6 +65,6 @@ Result<std::map<std::string, op::AxisCut>> choose_forward_cuts(const job::Job& j
 Result<parallel::StoredOptions> choose_forward(const graph::Graph& forward, const plan::Plan* plan,
                                                const ForwardTiles& over);
 Result<graph::Graph> tile_of_forward(const graph::Graph& forward, const parallel::StoredOptions& stored,
-                                     std::int32_t tiles, int tile);
+                                     const ForwardTiles& over, int tile);
 
 }  // namespace trireme::prepare

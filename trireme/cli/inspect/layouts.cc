@@ -8,6 +8,7 @@
 #include "trireme/job/job_parts.h"
 #include "trireme/parallel/shard/style.h"
 #include "trireme/prepare/make_plan.h"
+#include "trireme/prepare/tiles.h"
 #include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::cli {
@@ -27,7 +28,8 @@ struct LaidOutAxis {
   parallel::ShardAxis axis;
   std::map<std::string, op::AxisCut> cuts;  // of variables
   std::vector<parallel::ReshardRow> moves;
-  double seconds = 0, bytes = 0;  // of the moves
+  std::vector<std::size_t> chunks;  // of each move
+  double seconds = 0, bytes = 0;    // of the moves
   bool is_best = true;
 };
 struct LaidOutModel {
@@ -38,7 +40,7 @@ struct LaidOutModel {
 
 Result<LaidOutAxis> lay_out(const parallel::ShardAxis& axis, const std::string& style_name,
                             const std::vector<parallel::LayoutPin>& pins, const parallel::AxisCosts& costs,
-                            graph::Graph& graph) {
+                            const parallel::ChunkRequest& chunks, graph::Graph& graph) {
   TR_ASSIGN_OR_RETURN(const parallel::StyleRow* style, parallel::find_style(style_name));
   parallel::ShardRequest request;
   request.axis = axis;
@@ -55,6 +57,8 @@ Result<LaidOutAxis> lay_out(const parallel::ShardAxis& axis, const std::string& 
     out.bytes += row.bytes;
   }
   TR_ASSIGN_OR_RETURN(graph, shard_graph(graph, layouts, 0));
+  const parallel::ChunkPlan plan = choose_chunks(graph, axis, chunks);
+  for (const parallel::ReshardRow& row : out.moves) out.chunks.push_back(chunks_of(plan, row));
   return out;
 }
 
@@ -93,8 +97,11 @@ Result<LaidOutModel> lay_out(const LayoutArgs& args, const InspectedModel& found
   out.wholes = types_of(model.train);
   for (const parallel::Axis& axis : mesh.axes) {
     if (axis.name == parallel::kDataAxis || axis.size == 1) continue;
-    TR_ASSIGN_OR_RETURN(LaidOutAxis one,
-                        lay_out({axis.name, axis.size}, out.style, pins, costs, model.train));
+    const bool moves_in_chunks = axis.name == parallel::kModelAxis;
+    TR_ASSIGN_OR_RETURN(
+        LaidOutAxis one,
+        lay_out({axis.name, axis.size}, out.style, pins, costs,
+                moves_in_chunks ? prepare::chunks_of(found.job) : parallel::ChunkRequest(), model.train));
     out.axes.push_back(std::move(one));
   }
   out.parts = types_of(model.train);
@@ -122,14 +129,17 @@ Json to_json(const LaidOutModel& model) {
   }
   for (const LaidOutAxis& axis : model.axes) {
     Json moves = Json::array();
-    for (const parallel::ReshardRow& row : axis.moves)
+    for (std::size_t i = 0; i < axis.moves.size(); ++i) {
+      const parallel::ReshardRow& row = axis.moves[i];
       moves.push_back({{"node", row.node},
                        {"from", row.from.to_text()},
                        {"to", row.to.to_text()},
                        {"collective", row.collective},
                        {"axis", axis.axis.name},
                        {"bytes", row.bytes},
-                       {"seconds", row.seconds}});
+                       {"seconds", row.seconds},
+                       {"chunks", axis.chunks[i]}});
+    }
     axes.push_back({{"axis", axis.axis.name},
                     {"size", axis.axis.num_parts},
                     {"reshards", std::move(moves)},
@@ -163,10 +173,13 @@ std::string to_text(const LaidOutModel& model) {
                     axis.axis.name, axis.axis.num_parts, axis.moves.size(),
                     format_bytes(static_cast<std::uint64_t>(axis.bytes)), 1e3 * axis.seconds,
                     axis.is_best ? "" : " (a cheaper layout may exist)");
-    for (const parallel::ReshardRow& row : axis.moves)
-      text += fmt::format("  {:<15} {:>10}  {} -> {}  {}\n", row.collective,
+    for (std::size_t i = 0; i < axis.moves.size(); ++i) {
+      const parallel::ReshardRow& row = axis.moves[i];
+      text += fmt::format("  {:<15} {:>10}  {} -> {}  {}{}\n", row.collective,
                           format_bytes(static_cast<std::uint64_t>(row.bytes)), row.from.to_text(),
-                          row.to.to_text(), row.node);
+                          row.to.to_text(), row.node,
+                          axis.chunks[i] > 1 ? fmt::format(", in {} chunks", axis.chunks[i]) : "");
+    }
   }
   return text;
 }
