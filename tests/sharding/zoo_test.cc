@@ -85,14 +85,14 @@ bool cuts_a_variable(const graph::Graph& graph, const AxisLayouts& layouts) {
 }
 
 void expect_equal(const std::string& way, const graph::Graph& graph, const Tensors& fed,
-                  const Tensors& expected, const ShardRequest& request) {
+                  const Tensors& expected, const ShardRequest& request, const ChunkRequest& chunks = {}) {
   const Result<AxisLayouts> layouts = choose_layouts(graph, request);
   ASSERT_TRUE(layouts.ok()) << layouts.status().message();
   const bool wants_cuts = way == "tensor" || way == "expert" || way == "rows" || way == "columns";
   if (wants_cuts) {
     EXPECT_TRUE(cuts_a_variable(graph, *layouts));
   }
-  const auto got = run_positions(graph, *layouts, fed);
+  const auto got = run_positions(graph, *layouts, fed, chunks);
   ASSERT_TRUE(got.ok()) << got.status().message();
   for (std::size_t o = 0; o < graph.outputs().size(); ++o) {
     const std::string& name = graph.outputs()[o].first;
@@ -127,6 +127,28 @@ TEST_P(ShardedZoo, GivesTheLossAndTheGradientsOfTheWhole) {
       }
       ASSERT_TRUE(restricted.ok()) << restricted.message();
       expect_equal(way, *graph, fed, *expected, request);
+    }
+}
+
+TEST_P(ShardedZoo, GivesTheSameInChunks) {
+  const ZooCase c = zoo_cases()[static_cast<std::size_t>(GetParam())];
+  const auto built = model::build_model(c.name, c.input, 5, c.options);
+  ASSERT_TRUE(built.ok()) << built.status().message();
+  const auto graph = in_f64(built->train);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  const Tensors fed = made_up(*graph, c.input.num_classes);
+  const auto expected = run_whole(*graph, fed);
+  ASSERT_TRUE(expected.ok()) << expected.status().message();
+  for (const char* way : {"price", "tensor", "one-weird-trick", "columns"})
+    for (const ChunkRequest& chunks :
+         {ChunkRequest{FcScheme::kBroadcast, 2}, {FcScheme::kHorizontal, 2}, {FcScheme::kVertical, 1}}) {
+      SCOPED_TRACE(fmt::format("{}, {}, {}", c.name, way, kFcSchemes[static_cast<int>(chunks.scheme)]));
+      ShardRequest request;
+      request.axis = {"model", 2};
+      request.seconds_per_held_byte = 1e-9;
+      const Status restricted = restrict(way, *graph, request);
+      ASSERT_TRUE(restricted.ok()) << restricted.message();
+      expect_equal(way, *graph, fed, *expected, request, chunks);
     }
 }
 

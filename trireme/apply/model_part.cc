@@ -73,7 +73,7 @@ Task<Result<Json>> ModelPart::told(Json said, const char* what) {
 
 Task<Status> ModelPart::choose_cuts(const job::Job& job, const Graph& eval, const plan::Plan* plan) {
   if (over_.tiles == 1) co_return Status();
-  over_.chunks = prepare::chunks_of(job);
+  over_.chunks = prepare::chunk_request(job);
   Result<std::map<std::string, op::AxisCut>> chosen = over_.cuts;
   if (is_first()) {
     runtime::ComputeFn choose = [&](runtime::ComputeContext&) {

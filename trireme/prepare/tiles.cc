@@ -93,7 +93,7 @@ Result<Tiling> choose_tiling(const job::Job& job, const model::ModelInput& input
   out.tiles = request.tiles;
   out.cuts = cuts_of(model.train, layouts);
   out.train = parallel::store_options(layouts);
-  TR_ASSIGN_OR_RETURN(const Graph first, parallel::shard_in_chunks(model.train, layouts, chunks_of(job), 0));
+  TR_ASSIGN_OR_RETURN(const Graph first, parallel::shard_in_chunks(model.train, layouts, chunk_request(job), 0));
   const parallel::StepCost exchanges = parallel::exchanges_of(first, shard.axis, request.costs);
   out.seconds = exchanges.seconds;
   out.bytes = exchanges.bytes;
@@ -136,20 +136,20 @@ Status take_tile(const job::Job& job, int tile, Prepared& out) {
   return {};
 }
 
-parallel::ChunkRequest chunks_of(const job::Job& job) {
+parallel::ChunkRequest chunk_request(const job::Job& job) {
   return {parallel::fc_scheme_of(job.options.text(job::kFcScheme)),
           static_cast<int>(job.options.integer(job::kOverlapChunks))};
 }
 
 Result<Graph> tile_of_train(const job::Job& job, const Graph& whole, const plan::Plan& plan, int tile) {
   if (plan.tiles == 1) return whole;
-  return cut(whole, plan.train_cuts, {plan.tiles, tile, plan::kSlotGraph, chunks_of(job)});
+  return cut(whole, plan.train_cuts, {plan.tiles, tile, plan::kSlotGraph, chunk_request(job)});
 }
 
 Result<Graph> tile_of_eval(const job::Job& job, const Graph& whole, const plan::Plan& plan, int tile) {
   if (plan.tiles == 1) return whole;
   TR_ASSIGN_OR_RETURN(const Graph eval, scored(whole));
-  return cut(eval, plan.eval_cuts, {plan.tiles, tile, plan::kSlotGraph + kHalf, chunks_of(job)});
+  return cut(eval, plan.eval_cuts, {plan.tiles, tile, plan::kSlotGraph + kHalf, chunk_request(job)});
 }
 
 Result<Graph> forward_graph(const Graph& eval, const std::vector<std::string>& outputs) {

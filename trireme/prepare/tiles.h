@@ -36,7 +36,7 @@ void put_tiling(const Tiling& tiling, int replicas, const Prepared& whole, plan:
 Status take_tile(const job::Job& job, int tile, Prepared& out);
 
 // What the job says of the chunks in which activations move between tiles.
-parallel::ChunkRequest chunks_of(const job::Job& job);
+parallel::ChunkRequest chunk_request(const job::Job& job);
 
 // The graph of a tile, in the chunks of the job, whose collectives have slots.
 Result<graph::Graph> tile_of_train(const job::Job& job, const graph::Graph& whole, const plan::Plan& plan,
@@ -50,7 +50,7 @@ struct ForwardTiles {
   std::int32_t tiles = 1;
   parallel::AxisCosts costs;
   std::map<std::string, op::AxisCut> cuts = {};  // of the variables; others are whole
-  parallel::ChunkRequest chunks = {};            // chunks_of the job
+  parallel::ChunkRequest chunks = {};            // chunk_request of the job
 };
 // What of an evaluation graph these outputs need.
 Result<graph::Graph> forward_graph(const graph::Graph& eval, const std::vector<std::string>& outputs);

@@ -101,7 +101,7 @@ Result<LaidOutModel> lay_out(const LayoutArgs& args, const InspectedModel& found
     TR_ASSIGN_OR_RETURN(
         LaidOutAxis one,
         lay_out({axis.name, axis.size}, out.style, pins, costs,
-                moves_in_chunks ? prepare::chunks_of(found.job) : parallel::ChunkRequest(), model.train));
+                moves_in_chunks ? prepare::chunk_request(found.job) : parallel::ChunkRequest(), model.train));
     out.axes.push_back(std::move(one));
   }
   out.parts = types_of(model.train);
