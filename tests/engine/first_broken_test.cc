@@ -52,8 +52,9 @@ std::string first_broken(float weight) {
     prepare::BatchTensors batch;
     batch.x = Tensor::from<float>(std::vector<float>{1}, {1});
     const model::ModelInput input;
-    const auto result = co_await find_first_broken(*rt, graph_with_collectives(), variables, input, batch,
-                                                   {nullptr, alone->table()});
+    const RunAgain again{.host_ops = alone->table()};
+    const auto result =
+        co_await find_first_broken(*rt, graph_with_collectives(), variables, input, batch, again);
     EXPECT_TRUE(result.ok()) << result.status().to_string();
     if (result.ok()) found = *result;
   };

@@ -251,7 +251,8 @@ TEST(Tiles, ARankThatIsKilledIsNamedAndTheRunGoesOnElsewhere) {
 job::Job coded(const char* codec, const std::string& mesh) {
   job::Job job = testing::tiny_job();
   job.parallel.codec = codec;
-  EXPECT_TRUE(job::set_job_key(job, "parallel.codec_least=1").ok());
+  for (const char* set : {"parallel.codec_least=1", "parallel.codec_dense_steps=1"})
+    EXPECT_TRUE(job::set_job_key(job, set).ok()) << set;
   job.train.logical_shards = 4;
   job.train.checkpoint_steps = 3;
   return on_mesh(std::move(job), mesh);
@@ -323,6 +324,7 @@ TEST(Mesh, RefusesWhatCannotGoAlongBeforeTheStart) {
       {"parallel.codec=factors", "parallel.codec"},
       {"parallel.codec=auto", "parallel.codec"},
       {"parallel.weights=shared", "parallel.weights"},
+      {"train.device=cuda", "train.device"},
       {"train.optimizer.kind=lars", "train.optimizer.kind"},
       {"parallel.mesh=data=2,stage=2", "got axis 'stage'"},
       {"parallel.mesh=model=2,data=2", "data first"},

@@ -34,6 +34,6 @@ struct RunAgain {
 runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph::Graph graph,
                                                      exec::Variables& variables,
                                                      const model::ModelInput& input,
-                                                     const prepare::BatchTensors& batch, RunAgain how = {});
+                                                     const prepare::BatchTensors& batch, RunAgain how);
 
 }  // namespace trireme::engine

@@ -220,10 +220,10 @@ Task<Status> Steps::explain_broken_loss() {
   if (o_.gpu->mirror != nullptr) TR_CO_RETURN_IF_ERROR(o_.gpu->mirror->download_all());
   const auto alone =
       o_.lines != nullptr ? o_.lines->make_lone_host_ops() : comm::make_lone_host_ops(o_.group->rank());
+  const RunAgain again{o_.prepared->device, alone->table(), o_.prepared->tile};
   auto found = co_await find_first_broken(rt_, o_.prepared->train->graph(), o_.weights->variables(),
                                           o_.prepared->input,
-                                          now_.batch[static_cast<std::size_t>(loss_->broken_place())],
-                                          {o_.prepared->device, alone->table(), o_.prepared->tile});
+                                          now_.batch[static_cast<std::size_t>(loss_->broken_place())], again);
   if (found.ok() && !found->empty()) what = "; the first tensor that broke: " + *found;
   co_return error(
       Code::kInternal,
