@@ -93,7 +93,8 @@ Result<Tiling> choose_tiling(const job::Job& job, const model::ModelInput& input
   out.tiles = request.tiles;
   out.cuts = cuts_of(model.train, layouts);
   out.train = parallel::store_options(layouts);
-  TR_ASSIGN_OR_RETURN(const Graph first, parallel::shard_in_chunks(model.train, layouts, chunk_request(job), 0));
+  TR_ASSIGN_OR_RETURN(const Graph first,
+                      parallel::shard_in_chunks(model.train, layouts, chunk_request(job), 0));
   const parallel::StepCost exchanges = parallel::exchanges_of(first, shard.axis, request.costs);
   out.seconds = exchanges.seconds;
   out.bytes = exchanges.bytes;
