@@ -71,7 +71,7 @@ endforeach()
 
 # Small rather than fast, so that the bundle stays small: reference kernels are many and plain (what must be fast is in
 # kernel/), option parsing is large, and the rest runs once per job. A new folder is fast unless it is named here.
-set(trireme_small_folders cost collective op graph plan model io job lower prepare engine record apply train launch measure start cli
+set(trireme_small_folders base cost collective op graph server agree parallel plan model io job lower prepare engine record apply train launch measure start cli
     kernel_cuda)
 foreach(folder IN LISTS trireme_small_folders)
   get_target_property(kind trireme_${folder} TYPE)
