@@ -52,11 +52,8 @@ const Gpu& gpu() {
 }
 
 bool is_left_out(const op::OpDef& def) {
-  // Parts of ops are made where a graph is cut over ranks, which does not run on GPUs yet.
-  static constexpr std::string_view kLeftOut[] = {
-      "attention_grad_grad", "gru_grad_grad", "lstm_grad_grad", "lstm_kept",
-      "lstm_kept_grad",      "rnn_grad_grad", "attention_part", "attention_part_grad",
-      "dropout_part",        "part_begin",    "take_part"};
+  static constexpr std::string_view kLeftOut[] = {"attention_grad_grad", "gru_grad_grad",  "lstm_grad_grad",
+                                                  "lstm_kept",           "lstm_kept_grad", "rnn_grad_grad"};
   return std::find(std::begin(kLeftOut), std::end(kLeftOut), def.name) != std::end(kLeftOut);
 }
 

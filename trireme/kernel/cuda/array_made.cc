@@ -120,6 +120,15 @@ Made make_one_hot(const CudaQuery& q) {
                                   literal(to, 1), literal(to, 0)));
 }
 
+Made make_part_begin(const CudaQuery& q) {
+  const std::int64_t size = q.attrs.get_int("size"), parts = q.attrs.get_int("parts");
+  const std::string helpers = fmt::format(
+      "inline i64 begin_of(i64 p) {{\n  p = p < 0 ? 0 : p > {0} ? {0} : p;\n"
+      "  return p * {1} + (p < {2} ? p : {2});\n}}\n",
+      parts, size / parts, size % parts);
+  return make_indexed(q, helpers, "begin_of(x[i])");
+}
+
 Made make_cumsum(const CudaQuery& q) {
   const TensorType& x = q.inputs[0];
   if (x.shape.num_elems() == 0) return make_nothing();

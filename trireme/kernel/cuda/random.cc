@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "trireme/kernel/cuda/norm/reduce_text.h"
 #include "trireme/kernel/cuda/rows.h"
 
 namespace trireme::kernel::cuda {
 
-extern const char kStreamText[], kGenerateText[], kDropoutText[], kPermuteText[],
-    kShuffleText[];  // random.cu
+extern const char kStreamText[], kGenerateText[], kDropoutText[], kDropoutWholeText[], kDropoutPartText[],
+    kPermuteText[], kShuffleText[];  // random.cu
 
 namespace {
 
@@ -56,6 +57,33 @@ std::int64_t size_of_sample(const Shape& shape) {
   return size;
 }
 
+// What dropout of whole samples and of parts have in common. `entry`: the text of the kernel of that name.
+struct Dropout {
+  const Function* function = nullptr;
+  std::int64_t samples = 0, size = 0, stream = 0;
+  double rate = 0;
+  int pack = 1;
+
+  // `together`: elements of which any that follow each other from a multiple on have places that do so too.
+  static Result<Dropout> of(const CudaQuery& q, const char* name, const std::string& entry,
+                            std::int64_t together = 0) {
+    const TensorType& x = q.inputs[0];
+    const DType y = q.outputs[0].dtype;
+    Dropout d{.samples = x.shape[0],
+              .size = size_of_sample(x.shape),
+              .stream = q.attrs.get_int("stream"),
+              .rate = q.attrs.get_float("rate")};
+    d.pack = pack_width(std::max(dtype_size(x.dtype), dtype_size(y)), std::gcd(d.size, together));
+    const char* index = d.elems() < (std::int64_t{1} << 31) ? "using I = u32;\n" : "using I = u64;\n";
+    const std::string text = typed_text({{"X", x.dtype}, {"Y", y}}, {{"kPack", d.pack}},
+                                        {index, kPackText, kStreamText, kDropoutText, entry});
+    TR_ASSIGN_OR_RETURN(d.function, q.device.function(text, name));
+    return d;
+  }
+  std::int64_t elems() const { return samples * size; }
+  unsigned blocks() const { return blocks_for(elems(), kThreads, pack); }
+};
+
 }  // namespace
 
 Made make_generator(const CudaQuery& q) {
@@ -79,19 +107,31 @@ Made make_generator(const CudaQuery& q) {
 }
 
 Made make_dropout(const CudaQuery& q) {
-  const TensorType& x = q.inputs[0];
-  const std::int64_t samples = x.shape[0], size = size_of_sample(x.shape), stream = q.attrs.get_int("stream");
-  const double rate = q.attrs.get_float("rate");
-  const DType y = q.outputs[0].dtype;
-  const int pack = pack_width(std::max(dtype_size(x.dtype), dtype_size(y)), size);
-  const char* index = samples * size < (std::int64_t{1} << 31) ? "using I = u32;\n" : "using I = u64;\n";
-  const std::string text = typed_text({{"X", x.dtype}, {"Y", y}}, {{"kPack", pack}},
-                                      {index, kPackText, kStreamText, kDropoutText});
-  TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text, "dropout"));
-  return make_kernel([=](const CudaArgs& a) -> Status {
-    if (samples * size == 0) return ok_status();
-    return launch(a.stream, *f, {blocks_for(samples * size, kThreads, pack)}, {kThreads}, 0, a.in(0).raw(),
-                  a.in(1).raw(), a.in(2).raw(), a.in(3).raw(), a.out(0).raw(), samples, size, stream, rate);
+  TR_ASSIGN_OR_RETURN(const Dropout d, Dropout::of(q, "dropout", kDropoutWholeText));
+  return make_kernel([d](const CudaArgs& a) -> Status {
+    if (d.elems() == 0) return ok_status();
+    return launch(a.stream, *d.function, {d.blocks()}, {kThreads}, 0, a.in(0).raw(), a.in(1).raw(),
+                  a.in(2).raw(), a.in(3).raw(), a.out(0).raw(), d.samples, d.size, d.stream, d.rate);
+  });
+}
+
+// Its places are those of op::detail::DropoutRuns.
+Made make_dropout_part(const CudaQuery& q) {
+  const Shape& x = q.inputs[0].shape;
+  const int dim = static_cast<int>(q.attrs.get_int("dim"));
+  std::int64_t inner = 1;
+  for (int d = dim + 1; d < x.rank(); ++d) inner *= x[d];
+  const std::int64_t run = std::max<std::int64_t>(x[dim] * inner, 1);
+  const std::int64_t step = q.attrs.get_ints("whole")[static_cast<std::size_t>(dim - 1)] * inner;
+  const std::string head =
+      fmt::format("constexpr I RUN = {};\nconstexpr u64 STEP = {}, INNER = {};\n", run, step, inner);
+  TR_ASSIGN_OR_RETURN(const Dropout d, Dropout::of(q, "dropout_part", head + kDropoutPartText,
+                                                   std::gcd(std::gcd(run, step), inner)));
+  return make_kernel([d](const CudaArgs& a) -> Status {
+    if (d.elems() == 0) return ok_status();
+    return launch(a.stream, *d.function, {d.blocks()}, {kThreads}, 0, a.in(0).raw(), a.in(1).raw(),
+                  a.in(2).raw(), a.in(3).raw(), a.in(4).raw(), a.out(0).raw(), d.samples, d.size, d.stream,
+                  d.rate);
   });
 }
 

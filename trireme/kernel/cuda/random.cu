@@ -6,6 +6,8 @@
 typedef float Y;
 typedef u32 I;
 constexpr int kKind = 0;  // uniform, normal, bernoulli
+constexpr I RUN = 8;
+constexpr u64 STEP = 32, INNER = 4;
 
 #pragma text kStreamText
 __device__ __forceinline__ u64 stream_key(const i64* key, const i64* step, i64 stream) {
@@ -55,9 +57,10 @@ extern "C" __global__ void generate(const i64* key, const i64* step, const i64* 
 
 #pragma text kDropoutText
 // Packs lie within a sample (kPack divides its size) and within a block of words or on several whole ones.
-extern "C" __global__ void dropout(const T* x, const i64* key, const i64* step, const i64* ids, Y* y,
-                                   i64 samples, i64 size, i64 stream, double rate) {
-  const u64 mixed = stream_key(key, step, stream);
+// place(j) is the place of element j of a sample among those that have words; it keeps packs together.
+template <class Place>
+__device__ __forceinline__ void drop(const T* x, u64 mixed, const i64* ids, Y* y, i64 samples, i64 size,
+                                     double rate, Place place) {
   const float threshold = (float)rate;
   const A keep = (A)(1 - rate);
   const bool aligned = is_aligned(x) && is_aligned(y);
@@ -65,21 +68,21 @@ extern "C" __global__ void dropout(const T* x, const i64* key, const i64* step, 
   for (i64 k = first_index(); k < packs; k += grid_step()) {
     const i64 i = k * kPack;
     const I s = (I)i / (I)size, j = (I)i - s * (I)size;
-    const u64 id = ids[s];
+    const u64 id = ids[s], at = place(j);
     const Packed p = load_pack(x + i, aligned);
     Pack<Y, kPack> out;
     constexpr int kGroup = kPack < 4 ? kPack : 4;
 #pragma unroll
     for (int g = 0; g < kPack; g += kGroup) {
-      const Philox4 w = sample_block(mixed, id, (u64)(j + g) / 4);
+      const Philox4 w = sample_block(mixed, id, (at + g) / 4);
       const u32 words[4] = {w.x, w.y, w.z, w.w};
-      const int from = (int)(j % 4);  // 0 where kPack is a multiple of 4
+      const int from = (int)(at % 4);  // 0 where kPack is a multiple of 4
 #pragma unroll
       for (int v = 0; v < kGroup; ++v) {
         u32 word = words[v];
         if (kPack < 4) {
-          const int at = from + v;
-          word = at == 0 ? words[0] : at == 1 ? words[1] : at == 2 ? words[2] : words[3];
+          const int n = from + v;
+          word = n == 0 ? words[0] : n == 1 ? words[1] : n == 2 ? words[2] : words[3];
         }
         const A value = load_acc(p.v[g + v]);
         out.v[g + v] = store_acc<Y>(to_uniform(word) >= threshold ? value / keep : (A)0);
@@ -87,6 +90,28 @@ extern "C" __global__ void dropout(const T* x, const i64* key, const i64* step, 
     }
     store_pack(y + i, out, aligned);
   }
+}
+
+#pragma text kDropoutWholeText
+struct Same {
+  __device__ __forceinline__ u64 operator()(I j) const { return j; }
+};
+extern "C" __global__ void dropout(const T* x, const i64* key, const i64* step, const i64* ids, Y* y,
+                                   i64 samples, i64 size, i64 stream, double rate) {
+  drop(x, stream_key(key, step, stream), ids, y, samples, size, rate, Same{});
+}
+
+#pragma text kDropoutPartText
+// Runs of RUN elements, which lie STEP places apart; the first one begins *begin * INNER places behind the
+// first of the sample. kPack divides all three.
+struct InRuns {
+  u64 first;
+  __device__ __forceinline__ u64 operator()(I j) const { return first + (u64)(j / RUN) * STEP + j % RUN; }
+};
+extern "C" __global__ void dropout_part(const T* x, const i64* key, const i64* step, const i64* ids,
+                                        const i64* begin, Y* y, i64 samples, i64 size, i64 stream,
+                                        double rate) {
+  drop(x, stream_key(key, step, stream), ids, y, samples, size, rate, InRuns{(u64)*begin * INNER});
 }
 
 #pragma text kPermuteText

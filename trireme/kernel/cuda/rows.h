@@ -30,6 +30,8 @@ Made make_range(const CudaQuery& q);
 Made make_one_hot(const CudaQuery& q);
 Made make_cumsum(const CudaQuery& q);
 Made make_gather(const CudaQuery& q);
+Made make_take_part(const CudaQuery& q);
+Made make_part_begin(const CudaQuery& q);
 Made make_embedding(const CudaQuery& q);
 Made make_embedding_grad(const CudaQuery& q);
 Made make_scatter_add(const CudaQuery& q);
@@ -64,6 +66,7 @@ Made make_apply_running(const CudaQuery& query);
 Made make_assign(const CudaQuery& query);
 Made make_generator(const CudaQuery& query);
 Made make_dropout(const CudaQuery& query);
+Made make_dropout_part(const CudaQuery& query);
 Made make_permutation(const CudaQuery& query);
 Made make_shuffle(const CudaQuery& query);
 

@@ -1,5 +1,5 @@
-// attention and attention_grad for any dtype and size: products by cuBLASLt around one kernel per row of
-// scores.
+// attention, attention_part and their gradients for any dtype and size: products by cuBLASLt around one
+// kernel per row of scores.
 //   forward   S = scale Q K^T;  P = softmax(S);  Y = P V
 //   backward  S, P again;  dP = dY V^T;  dS = scale P (dP - sum of P dP by rows);
 //             dQ = dS K;  dK = dS^T Q;  dV = P^T dY
@@ -30,6 +30,7 @@ struct Plan {
   AttentionSizes s;
   DType dtype, wide;
   std::int64_t heads = 0, turns = 0;
+  int begin = -1;  // the input that says where the queries begin among all of them; -1: they are all
   const Function *softmax = nullptr, *softmax_grad = nullptr, *widen = nullptr, *narrow = nullptr;
 
   std::int64_t query_elems() const { return heads * s.queries * s.depth; }
@@ -62,6 +63,8 @@ Result<Plan> plan_for(const CudaQuery& q) {
   const DType dtype = q.inputs[0].dtype;
   Plan p{AttentionSizes(q.inputs[0], q.inputs[1], q.inputs[2], q.attrs), dtype,
          dtype == DType::kF64 ? DType::kF64 : DType::kF32};
+  if (q.def.name == "attention_part" || q.def.name == "attention_part_grad")
+    p.begin = static_cast<int>(q.inputs.size()) - 1;
   const std::int64_t all = p.s.batch * p.s.heads;
   const auto per_head =
       static_cast<std::int64_t>(dtype_size(p.wide)) * std::max<std::int64_t>(p.s.queries * p.s.keys, 1);
@@ -120,12 +123,13 @@ class Turn {
     const Dim grid{static_cast<unsigned>(p_.heads * p_.s.queries)}, block{kThreads};
     auto* const s = reinterpret_cast<A*>(scores);
     auto* const d = reinterpret_cast<A*>(grads);
+    const void* const begin = p_.begin < 0 ? nullptr : args_.in(p_.begin).raw();
     if (d == nullptr)
-      note(launch(args_.stream, *p_.softmax, grid, block, 0, s, p_.s.queries, p_.s.keys, p_.s.causal,
+      note(launch(args_.stream, *p_.softmax, grid, block, 0, s, p_.s.queries, p_.s.keys, p_.s.causal, begin,
                   kInfinity));
     else
       note(launch(args_.stream, *p_.softmax_grad, grid, block, 0, s, d, p_.s.queries, p_.s.keys, p_.s.causal,
-                  static_cast<A>(p_.s.scale), kInfinity));
+                  begin, static_cast<A>(p_.s.scale), kInfinity));
   }
   void softmax(std::byte* scores, std::byte* grads = nullptr) {
     return p_.wide == DType::kF64 ? rows<double>(scores, grads) : rows<float>(scores, grads);

@@ -12,9 +12,11 @@ typedef float A;
 __device__ __forceinline__ float exp_of(float v) { return expf(v); }
 __device__ __forceinline__ double exp_of(double v) { return exp(v); }
 
-__device__ __forceinline__ i64 seen_keys(i64 row, i64 queries, i64 keys, bool causal) {
-  const i64 query = row % queries;
-  return causal && query < keys ? query + 1 : keys;
+// `begin`: of the first query among all of them; null: they are all.
+__device__ __forceinline__ i64 seen_keys(i64 row, i64 queries, i64 keys, bool causal, const i64* begin) {
+  if (!causal) return keys;
+  const i64 seen = row % queries + 1 + (begin != nullptr ? *begin : 0);
+  return seen < 0 ? 0 : seen < keys ? seen : keys;
 }
 
 // Scores become probabilities, except for the division by the returned total.
@@ -27,18 +29,19 @@ __device__ __forceinline__ A exponentials(A* s, i64 n, A infinity) {
   return block_sum(total);
 }
 
-extern "C" __global__ void softmax_rows(A* scores, i64 queries, i64 keys, bool causal, A infinity) {
+extern "C" __global__ void softmax_rows(A* scores, i64 queries, i64 keys, bool causal, const i64* begin,
+                                        A infinity) {
   A* s = scores + (i64)blockIdx.x * keys;
-  const i64 n = seen_keys(blockIdx.x, queries, keys, causal);
+  const i64 n = seen_keys(blockIdx.x, queries, keys, causal, begin);
   const A total = exponentials(s, n, infinity);
   for (i64 j = threadIdx.x; j < keys; j += blockDim.x) s[j] = j < n ? s[j] / total : (A)0;
 }
 
 // Scores become probabilities, their gradients those of the scores before scaling.
-extern "C" __global__ void softmax_grad_rows(A* scores, A* grads, i64 queries, i64 keys, bool causal, A scale,
-                                             A infinity) {
+extern "C" __global__ void softmax_grad_rows(A* scores, A* grads, i64 queries, i64 keys, bool causal,
+                                             const i64* begin, A scale, A infinity) {
   A *s = scores + (i64)blockIdx.x * keys, *d = grads + (i64)blockIdx.x * keys;
-  const i64 n = seen_keys(blockIdx.x, queries, keys, causal);
+  const i64 n = seen_keys(blockIdx.x, queries, keys, causal, begin);
   const A total = exponentials(s, n, infinity);
   A mean = 0;
   for (i64 j = threadIdx.x; j < keys; j += blockDim.x) {
