@@ -259,6 +259,37 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes,
   return CUDA_SUCCESS;
 }
 
+CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, std::size_t count, CUstream stream) {
+  GPU_EMULATOR_LOCKED;
+  if (gpu_emulator::place_of(to, count * 2) != gpu_emulator::Place::device) return CUDA_ERROR_INVALID_VALUE;
+  gpu_emulator::enqueue(
+      stream, [=] { std::fill_n(static_cast<unsigned short*>(gpu_emulator::pointer(to)), count, value); });
+  return CUDA_SUCCESS;
+}
+
+// Between memory of devices; rows do not overlap.
+CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* what, CUstream stream) {
+  using gpu_emulator::Place;
+  GPU_EMULATOR_LOCKED;
+  const CUDA_MEMCPY2D w = *what;
+  if (w.WidthInBytes == 0 || w.Height == 0) return CUDA_SUCCESS;
+  if (w.srcMemoryType != CU_MEMORYTYPE_UNIFIED || w.dstMemoryType != CU_MEMORYTYPE_UNIFIED ||
+      w.srcPitch < w.WidthInBytes || w.dstPitch < w.WidthInBytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  const auto is_there = [&](CUdeviceptr at, std::size_t pitch) {
+    return gpu_emulator::place_of(at, (w.Height - 1) * pitch + w.WidthInBytes) == Place::device;
+  };
+  if (!is_there(w.srcDevice, w.srcPitch) || !is_there(w.dstDevice, w.dstPitch))
+    return CUDA_ERROR_INVALID_VALUE;
+  gpu_emulator::enqueue(stream, [w] {
+    const auto* from = static_cast<const char*>(gpu_emulator::pointer(w.srcDevice));
+    auto* to = static_cast<char*>(gpu_emulator::pointer(w.dstDevice));
+    for (std::size_t row = 0; row < w.Height; ++row)
+      std::memcpy(to + row * w.dstPitch, from + row * w.srcPitch, w.WidthInBytes);
+  });
+  return CUDA_SUCCESS;
+}
+
 CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, std::size_t count, CUstream stream) {
   GPU_EMULATOR_LOCKED;
   if (gpu_emulator::place_of(to, count * 4) != gpu_emulator::Place::device) return CUDA_ERROR_INVALID_VALUE;

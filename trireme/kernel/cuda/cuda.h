@@ -239,6 +239,14 @@ class KernelStream {
   virtual Status enqueue_all(std::span<const Call> calls) = 0;
   // Between host and device, or on the device; in order with kernels.
   virtual Status copy(const Buffer& from, const Buffer& to) = 0;
+  // On the device, also to and from memory that is mapped from other processes: `rows` runs of `bytes` each,
+  // which begin `from_step` and `to_step` bytes apart.
+  struct Rows {
+    std::size_t bytes = 0, rows = 0, from_step = 0, to_step = 0;
+  };
+  virtual Status copy_rows(const std::byte* from, std::byte* to, const Rows& rows) = 0;
+  // Every element of a contiguous tensor of the device gets these bytes of one, the lowest first; at most 4.
+  virtual Status fill(const Tensor& to, std::uint32_t element) = 0;
   // What `work` enqueues, to be launched again and again.
   virtual Result<std::unique_ptr<Replay>> capture(const std::function<Status()>& work) = 0;
   virtual Status launch(Replay& replay) = 0;
@@ -275,9 +283,10 @@ class VectorSum {
                          std::span<float* const> outputs, std::int64_t begin, std::int64_t end) const = 0;
 };
 
-// Without additions: a copy of the one input.
+// Without additions: a copy of the one input. `larger`: the larger one of two, or NaN, in place of their sum.
 Result<std::unique_ptr<VectorSum>> make_vector_sum(CudaDevice& device, int num_inputs,
-                                                   std::span<const Addition> additions, int num_outputs);
+                                                   std::span<const Addition> additions, int num_outputs,
+                                                   bool larger = false);
 
 // ---- Messages of encoded vectors, made and read on a GPU
 //

@@ -30,7 +30,7 @@ Result<Buffer> allocate_shareable(CudaDevice&, std::size_t) { return no_cuda(); 
 Result<MemoryHandle> share_memory(const CudaDevice&, const Buffer&) { return no_cuda(); }
 std::shared_ptr<void> lock_pages(CudaDevice&, std::byte*, std::size_t) { return nullptr; }
 Result<Buffer> map_memory(CudaDevice&, const MemoryHandle&, std::size_t) { return no_cuda(); }
-Result<std::unique_ptr<VectorSum>> make_vector_sum(CudaDevice&, int, std::span<const Addition>, int) {
+Result<std::unique_ptr<VectorSum>> make_vector_sum(CudaDevice&, int, std::span<const Addition>, int, bool) {
   return no_cuda();
 }
 Result<std::unique_ptr<MessageCoder>> make_message_coder(CudaDevice&, const MessageFormat&, int,

@@ -34,6 +34,42 @@ class CudaKernelStream final : public KernelStream {
     return stream_.device().copy(from, to, &stream_);
   }
 
+  Status copy_rows(const std::byte* from, std::byte* to, const Rows& rows) override {
+    if (rows.bytes == 0 || rows.rows == 0) return {};
+    CUDA_MEMCPY2D what{};
+    what.srcMemoryType = what.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    what.srcDevice = reinterpret_cast<CUdeviceptr>(from);
+    what.dstDevice = reinterpret_cast<CUdeviceptr>(to);
+    what.srcPitch = rows.rows > 1 ? rows.from_step : rows.bytes;
+    what.dstPitch = rows.rows > 1 ? rows.to_step : rows.bytes;
+    what.WidthInBytes = rows.bytes;
+    what.Height = rows.rows;
+    stream_.device().enter();
+    const Libraries& lib = stream_.device().lib();
+    return lib.check(lib.cuMemcpy2DAsync(&what, stream_.raw()), "copying rows");
+  }
+
+  Status fill(const Tensor& to, std::uint32_t element) override {
+    const auto n = static_cast<std::size_t>(to.type().shape.num_elems());
+    if (n == 0) return {};
+    stream_.device().enter();
+    const Libraries& lib = stream_.device().lib();
+    const auto at = reinterpret_cast<CUdeviceptr>(to.raw());
+    switch (dtype_size(to.dtype())) {
+      case 1:
+        return lib.check(lib.cuMemsetD8Async(at, static_cast<unsigned char>(element), n, stream_.raw()),
+                         "filling memory");
+      case 2:
+        return lib.check(lib.cuMemsetD16Async(at, static_cast<unsigned short>(element), n, stream_.raw()),
+                         "filling memory");
+      case 4:
+        return lib.check(lib.cuMemsetD32Async(at, element, n, stream_.raw()), "filling memory");
+      default:
+        return error(Code::kInvalid, "[cuda] fill: got elements of {} bytes, expected 1, 2 or 4",
+                     dtype_size(to.dtype()));
+    }
+  }
+
   Result<std::unique_ptr<Replay>> capture(const std::function<Status()>& work) override {
     TR_RETURN_IF_ERROR(stream_.begin_capture());
     const Status done = work();

@@ -21,7 +21,8 @@ namespace trireme::kernel::cuda {
   X(cuInit) X(cuDriverGetVersion) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) \
   X(cuDeviceTotalMem) X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) \
   X(cuCtxSetCurrent) X(cuCtxSynchronize) X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) \
-  X(cuMemFreeHost) X(cuMemcpyAsync) X(cuMemcpy) X(cuMemsetD8Async) X(cuStreamCreate) X(cuStreamDestroy) \
+  X(cuMemFreeHost) X(cuMemcpyAsync) X(cuMemcpy2DAsync) X(cuMemcpy) X(cuMemsetD8Async) \
+  X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuStreamCreate) X(cuStreamDestroy) \
   X(cuStreamSynchronize) X(cuStreamWaitEvent) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
   X(cuGraphGetNodes) \
   X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) \

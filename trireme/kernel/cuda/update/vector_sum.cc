@@ -8,7 +8,7 @@
 
 namespace trireme::kernel::cuda {
 
-extern const char kVectorsText[], kSumVectorsText[];  // vector_sum.cu
+extern const char kVectorsText[], kLargerText[], kSumVectorsText[];  // vector_sum.cu
 
 namespace {
 
@@ -16,24 +16,25 @@ constexpr int kThreads = 256;
 constexpr unsigned kMostBlocks = 1056;
 
 // One element of the sum, from `load(k)`; every value is named, so the order is the one that was asked for.
-std::string sum_text(int num_inputs, std::span<const Addition> additions) {
+std::string sum_text(int num_inputs, std::span<const Addition> additions, bool larger) {
   std::string text;
   const auto name = [&](int operand) {
     return operand < num_inputs ? fmt::format("load<P>(p.in[{}], i)", operand)
                                 : fmt::format("t{}", operand - num_inputs);
   };
   for (std::size_t k = 0; k < additions.size(); ++k)
-    text +=
-        fmt::format("  const P t{} = add({}, {});\n", k, name(additions[k].left), name(additions[k].right));
+    text += fmt::format("  const P t{} = {}({}, {});\n", k, larger ? "larger" : "add",
+                        name(additions[k].left), name(additions[k].right));
   const int last = additions.empty() ? 0 : num_inputs + static_cast<int>(additions.size()) - 1;
   return text + fmt::format("  return {};\n", name(last));
 }
 
-std::string kernel_text(int num_inputs, std::span<const Addition> additions, int num_outputs) {
+std::string kernel_text(int num_inputs, std::span<const Addition> additions, int num_outputs, bool larger) {
   return fmt::format(
       "constexpr int kInputs = {}, kOutputs = {};\n{}"
       "template <class P> __device__ __forceinline__ P total(const Vectors& p, i64 i) {{\n{}}}\n{}",
-      num_inputs, num_outputs, kVectorsText, sum_text(num_inputs, additions), kSumVectorsText);
+      num_inputs, num_outputs, std::string(kVectorsText) + (larger ? kLargerText : ""),
+      sum_text(num_inputs, additions, larger), kSumVectorsText);
 }
 
 class TextSum final : public VectorSum {
@@ -63,12 +64,14 @@ class TextSum final : public VectorSum {
 }  // namespace
 
 Result<std::unique_ptr<VectorSum>> make_vector_sum(CudaDevice& device, int num_inputs,
-                                                   std::span<const Addition> additions, int num_outputs) {
+                                                   std::span<const Addition> additions, int num_outputs,
+                                                   bool larger) {
   if (num_inputs < 1 || num_outputs < 1 || num_inputs + num_outputs > VectorSum::kMostVectors)
     return error(Code::kInvalid, "[cuda] a sum of {} vectors into {}: expected at most {} in all", num_inputs,
                  num_outputs, VectorSum::kMostVectors);
-  TR_ASSIGN_OR_RETURN(const Function* const function,
-                      device.function(kernel_text(num_inputs, additions, num_outputs), "sum_vectors"));
+  TR_ASSIGN_OR_RETURN(
+      const Function* const function,
+      device.function(kernel_text(num_inputs, additions, num_outputs, larger), "sum_vectors"));
   return std::unique_ptr<VectorSum>(std::make_unique<TextSum>(*function, num_inputs, num_outputs));
 }
 

@@ -24,6 +24,15 @@ __device__ __forceinline__ P load(const float* at, i64 i) {
   return ((const P*)at)[i];
 }
 
+#pragma text kLargerText
+// A NaN wins, as on the host.
+__device__ __forceinline__ float larger(float a, float b) { return a != a || a > b ? a : b; }
+__device__ __forceinline__ Four larger(Four a, Four b) {
+  Four r;
+  for (int k = 0; k < 4; ++k) r.v[k] = larger(a.v[k], b.v[k]);
+  return r;
+}
+
 #pragma text end
 // Element i of the sum, which vector_sum.cc writes.
 template <class P>
