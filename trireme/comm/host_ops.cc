@@ -9,7 +9,7 @@
 
 #include "trireme/comm/copy.h"
 #include "trireme/comm/lone_ops.h"
-#include "trireme/comm/pieces.h"
+#include "trireme/comm/node_pieces.h"
 
 namespace trireme::comm {
 namespace {
@@ -102,32 +102,6 @@ class Scratch {
   std::vector<Tensor> free_;
 };
 
-// The graph was made for as many ranks as the group has.
-Status expect_world(const Group& group, const HostCall& host) {
-  const std::int64_t world = host.node.attrs.get_int("world");
-  if (world == group.world()) return {};
-  return error(Code::kInvalid, "[comm] node '{}' is for {} ranks: the group has {}", host.node.name, world,
-               group.world());
-}
-
-// The piece is that of this rank.
-Status expect_own(const Group& group, const HostCall& host, const PieceSpans& pieces, const Tensor& piece) {
-  const int dim = pieces.along.dim;
-  if (piece.shape()[dim] == pieces.size(group.rank())) return {};
-  return error(Code::kInvalid,
-               "[comm] node '{}' has a piece of another rank: got extent {} in dimension {}, expected {} on "
-               "rank {}",
-               host.node.name, piece.shape()[dim], dim, pieces.size(group.rank()), group.rank());
-}
-
-Result<PieceSpans> pieces_of(const Group& group, const HostCall& host, const Tensor& whole,
-                             const Tensor& piece) {
-  TR_RETURN_IF_ERROR(expect_world(group, host));
-  PieceSpans p = PieceSpans::of(host.node.attrs, whole.type());
-  TR_RETURN_IF_ERROR(expect_own(group, host, p, piece));
-  return p;
-}
-
 // One op of the family, as a plain function over a group.
 using Run = Task<Status> (*)(Group& group, Scratch& scratch, Call call, const HostCall& host);
 
@@ -173,21 +147,12 @@ Task<Status> reduce_scatter(Group& group, Scratch& scratch, Call call, const Hos
 
 Task<Status> all_to_all(Group& group, Scratch& scratch, Call call, const HostCall& host) {
   const Tensor &in = host.inputs[0], &out = host.outputs[0];
-  const op::Attrs& attrs = host.node.attrs;
-  const auto &sizes_from = attrs.get_ints("sizes_from"), &sizes_to = attrs.get_ints("sizes_to");
-  TR_CO_RETURN_IF_ERROR(expect_world(group, host));
+  TR_CO_ASSIGN_OR_RETURN(const Turned turned, turned_of(group, host));
+  const PieceSpans &from = turned.from, &to = turned.to;
   const int world = group.world();
-  const PieceSpans from = PieceSpans::of(out.type(), attrs.get_int("from"), world, sizes_from);
-  const PieceSpans to = PieceSpans::of(in.type(), attrs.get_int("to"), world, sizes_to);
-  TR_CO_RETURN_IF_ERROR(expect_own(group, host, from, in));
-  TR_CO_RETURN_IF_ERROR(expect_own(group, host, to, out));
-  if (!sizes_from.empty() || !sizes_to.empty()) {
-    std::int64_t rest = 1;  // elements for an index of either dimension
-    for (int d = 0; d < in.shape().rank(); ++d)
-      if (d != from.along.dim && d != to.along.dim) rest *= in.shape()[d];
+  if (turned.have_sizes) {
     for (int source = 0; source < world; ++source)
-      for (int target = 0; target < world; ++target)
-        call.counts.push_back(rest * from.size(source) * to.size(target));
+      for (int target = 0; target < world; ++target) call.counts.push_back(turned.elems(source, target));
   }
   TR_CO_ASSIGN_OR_RETURN(const Scratch::Lent sent, scratch.lend(in.type(), in.is_phantom()));
   TR_CO_ASSIGN_OR_RETURN(const Scratch::Lent received, scratch.lend(out.type(), out.is_phantom()));
@@ -195,47 +160,6 @@ Task<Status> all_to_all(Group& group, Scratch& scratch, Call call, const HostCal
   TR_CO_RETURN_IF_ERROR(co_await group.all_to_all(std::move(call), sent.tensor(), received.tensor()));
   if (out.raw() != nullptr) from.unpack(received.tensor().raw(), out.raw());
   co_return Status();
-}
-
-// Who sends which indices of the dimension to whom.
-struct Halo {
-  PieceSpans pieces;
-  std::vector<std::int64_t> begins, ends;  // of each rank's window
-
-  struct Indices {
-    std::int64_t begin = 0, end = 0;
-    std::int64_t count() const { return std::max<std::int64_t>(0, end - begin); }
-  };
-  // What rank `to` has in its window of what rank `from` holds.
-  Indices shared(int from, int to) const {
-    const auto at = static_cast<std::size_t>(to);
-    return {std::max(begins[at], pieces.start(from)), std::min(ends[at], pieces.start(from + 1))};
-  }
-  std::vector<collective::Edge> edges() const {
-    std::vector<collective::Edge> all;
-    for (int from = 0; from < pieces.world(); ++from)
-      for (int to = 0; to < pieces.world(); ++to)
-        if (const std::int64_t count = pieces.along.elems(shared(from, to).count()); from != to && count > 0)
-          all.push_back({from, to, count});
-    return all;
-  }
-};
-
-Result<Halo> halo_of(const Group& group, const HostCall& host) {
-  TR_RETURN_IF_ERROR(expect_world(group, host));
-  const op::Attrs& attrs = host.node.attrs;
-  const Along along = Along::of(host.inputs[0].type(), attrs.get_int("dim"));
-  std::vector<std::int64_t> sizes = attrs.get_ints("sizes");
-  if (sizes.empty()) sizes.assign(static_cast<std::size_t>(group.world()), host.inputs[0].shape()[along.dim]);
-  Halo halo{PieceSpans::of(host.inputs[0].type(), along.dim, group.world(), sizes), attrs.get_ints("begins"),
-            attrs.get_ints("ends")};
-  TR_RETURN_IF_ERROR(expect_own(group, host, halo.pieces, host.inputs[0]));
-  const auto at = static_cast<std::size_t>(group.rank());
-  const std::int64_t window = halo.ends[at] - halo.begins[at], own = attrs.get_int("extent");
-  if (window == own) return halo;
-  return error(Code::kInvalid,
-               "[comm] node '{}' has the window of another rank: got extent {}, expected {} on rank {}",
-               host.node.name, own, window, group.rank());
 }
 
 Task<Status> halo_exchange(Group& group, Scratch& scratch, Call call, const HostCall& host) {
@@ -306,20 +230,29 @@ Status no_such_axis(const HostCall& host) {
 
 class GroupOp final : public exec::HostOp {
  public:
-  GroupOp(const std::map<std::string, Group*>& groups, Scratch& scratch, std::uint32_t num_shards, Run run)
-      : groups_(groups), scratch_(scratch), num_shards_(num_shards), run_(run) {}
+  GroupOp(const std::map<std::string, Group*>& groups, const std::map<std::string, AxisExchange*>& on_device,
+          Scratch& scratch, std::uint32_t num_shards, Run run)
+      : groups_(groups), on_device_(on_device), scratch_(scratch), num_shards_(num_shards), run_(run) {}
+  bool takes_device(const graph::Node& node) const override {
+    const auto found = on_device_.find(node.attrs.get_text("axis"));
+    return found != on_device_.end() && found->second->takes(node);
+  }
   Task<Status> start(HostCall host) override {
     const auto found = groups_.find(host.node.attrs.get_text("axis"));
     if (found == groups_.end()) co_return no_such_axis(host);
     Group& group = *found->second;
     TR_CO_ASSIGN_OR_RETURN(Call call, call_of(host, num_shards_));
     const Withdrawal withdrawal(group, host);
-    Task<Status> task = run_(group, scratch_, std::move(call), host);
+    const bool there = !host.inputs.empty() && host.inputs[0].buffer().device().kind() == DeviceKind::kCuda;
+    AxisExchange* const exchange = there ? on_device_.at(found->first) : nullptr;
+    Task<Status> task = exchange != nullptr ? exchange->run(std::move(call), host)
+                                            : run_(group, scratch_, std::move(call), host);
     co_return co_await task;
   }
 
  private:
-  const std::map<std::string, Group*> groups_;  // by axis; "": all ranks
+  const std::map<std::string, Group*> groups_;            // by axis; "": all ranks
+  const std::map<std::string, AxisExchange*> on_device_;  // by axis
   Scratch& scratch_;
   const std::uint32_t num_shards_;
   const Run run_;
@@ -366,10 +299,12 @@ bool has_host_op(std::string_view op) {
 }
 
 std::unique_ptr<HostOpTable> make_host_ops(Group& group, std::uint32_t num_shards,
-                                           std::map<std::string, Group*> axes) {
+                                           std::map<std::string, Group*> axes,
+                                           std::map<std::string, AxisExchange*> on_device) {
   axes.emplace("", &group);
-  return std::make_unique<OpTable<GroupOp>>(
-      [&](const Row& row, Scratch& scratch) { return GroupOp(axes, scratch, num_shards, row.run); });
+  return std::make_unique<OpTable<GroupOp>>([&](const Row& row, Scratch& scratch) {
+    return GroupOp(axes, on_device, scratch, num_shards, row.run);
+  });
 }
 
 std::unique_ptr<HostOpTable> make_lone_host_ops(int rank, std::map<std::string, int> places) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "trireme/comm/device/axis_exchange.h"
 #include "trireme/comm/group.h"
 #include "trireme/exec/host_op.h"
 
@@ -30,9 +31,11 @@ class HostOpTable {
 // roots and peers of such nodes are those of that group. An axis that is not there is refused. Runs are
 // numbered step * num_shards + shard (RunOptions::number, the same on every rank of the group); of the same
 // shard they follow each other. A call that is cancelled before it has ended fails the group with this rank
-// as the culprit: the others wait for what it will never do.
+// as the culprit: the others wait for what it will never do. `on_device`: for nodes along an axis, in graphs
+// for a GPU, what exchanges their operands there; a group of that axis is in `axes`.
 std::unique_ptr<HostOpTable> make_host_ops(Group& group, std::uint32_t num_shards = 1,
-                                           std::map<std::string, Group*> axes = {});
+                                           std::map<std::string, Group*> axes = {},
+                                           std::map<std::string, AxisExchange*> on_device = {});
 
 // For a rank that runs a graph once more by itself, to look at its values: sums and broadcasts give what the
 // rank itself brings, gathers that in every place, and received tensors are all ones. `places`: those of the

@@ -292,6 +292,18 @@ Result<Tensor> DeviceRun::on_host(const Tensor& value) {
   return host;
 }
 
+Status DeviceRun::ready_on_device(std::span<const Tensor> values) {
+  TR_RETURN_IF_ERROR(state_->wait_for_queue());
+  bool copied = false;
+  for (const Tensor& value : values)
+    for (const auto& pair : state_->pairs)
+      if (pair->in_use && pair->device.raw() == value.raw()) {
+        TR_RETURN_IF_ERROR(State::copy(*state_->side, pair->host, pair->device));
+        copied = true;
+      }
+  return copied ? state_->side->synchronize() : Status();
+}
+
 Status DeviceRun::to_device(const Tensor& host, const Tensor& device) {
   TR_RETURN_IF_ERROR(state_->wait_for_queue());
   TR_RETURN_IF_ERROR(State::copy(*state_->side, host, device));

@@ -41,6 +41,8 @@ class DeviceRun {
   // a strand may run: the value must be written already.
   Result<Tensor> on_host(const Tensor& value);
   Status to_device(const Tensor& host, const Tensor& device);  // on the loop, while a strand may run
+  // The values are on the device, where they may so far be with the caller only. On the loop, as on_host().
+  Status ready_on_device(std::span<const Tensor> values);
 
  private:
   struct State;

@@ -29,6 +29,9 @@ class HostOp {
   // cancelled ends soon, with any status: the run waits for it. Once it has ended nothing touches its
   // tensors.
   virtual runtime::Task<Status> start(HostCall call) = 0;
+  // In a graph for a GPU: whether a call of this node takes operands that lie there, written by work that has
+  // ended, and ends when its own work there has. Others get copies on the host.
+  virtual bool takes_device(const graph::Node& /*node*/) const { return false; }
 };
 
 using HostOps = std::map<std::string, HostOp*>;  // by op name; not owned

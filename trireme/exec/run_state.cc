@@ -128,7 +128,10 @@ Task<void> RunState::run_host(std::shared_ptr<RunState> self, std::int32_t stran
                 .deadline = self->how.deadline,
                 .cancel = self->token};
   Status status;
-  if (self->gpu != nullptr)
+  if (self->gpu != nullptr && host.takes_device(what)) {
+    status = self->gpu->ready_on_device(call.inputs);
+    if (status.ok()) status = co_await host.start(std::move(call));
+  } else if (self->gpu != nullptr)
     status = co_await run_beside_device(*self, host, std::move(call), node);
   else
     status = co_await host.start(std::move(call));

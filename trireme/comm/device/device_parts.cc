@@ -182,18 +182,4 @@ Task<Status> DeviceSumBase::sum_coded(const DeviceCall& call) {
   co_return co_await let_go(call);
 }
 
-Task<Status> agree_on(Group& group, const DeviceSumOptions& options, std::uint32_t step, Status own) {
-  TR_CO_ASSIGN_OR_RETURN(const Tensor worst, Tensor::allocate(cpu_device(), {DType::kF32, {1}}));
-  *worst.data<float>() = own.ok() ? 0.0F : static_cast<float>(group.rank() + 1);
-  Call call;
-  call.step = step;
-  call.slot = options.setup_slot;
-  call.label = "GPU collectives";
-  call.reduction = collective::Reduction::kMax;
-  TR_CO_RETURN_IF_ERROR(co_await group.allreduce(std::move(call), worst));
-  const int culprit = static_cast<int>(*worst.data<float>()) - 1;
-  if (culprit < 0 || !own.ok()) co_return own;
-  co_return error(Code::kUnavailable, "[comm] rank {} cannot; its log says why", culprit);
-}
-
 }  // namespace trireme::comm

@@ -4,6 +4,7 @@
 
 #include <deque>
 
+#include "trireme/comm/device/mapped_memory.h"
 #include "trireme/comm/device/message_coder.h"
 #include "trireme/comm/nccl/nccl.h"
 #include "trireme/kernel/cuda/cuda.h"
@@ -85,10 +86,6 @@ class DeviceSumBase : public DeviceSum {
   std::deque<runtime::OneShot<bool>*> waiting_;
   bool busy_ = false;
 };
-
-// What went wrong on this rank, agreed on by all: ok where it went right everywhere. `step` of the setup
-// slot.
-runtime::Task<Status> agree_on(Group& group, const DeviceSumOptions& options, std::uint32_t step, Status own);
 
 runtime::Task<Result<std::unique_ptr<DeviceSum>>> make_nccl_sum(runtime::Runtime& rt, Group& group,
                                                                 const DeviceSumOptions& options);

@@ -1,8 +1,5 @@
 #include "trireme/comm/device/device_sum.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "trireme/comm/device/device_parts.h"
 #include "trireme/kernel/cuda/cuda.h"
 
@@ -14,32 +11,7 @@ using runtime::Task;
 namespace {
 
 // Steps of the setup slot.
-enum SetupStep : std::uint32_t { kGpus, kTell, kMap, kUseMapped };
-
-// What a rank tells the others about itself.
-struct Told {
-  std::uint64_t gpu = 0;
-  std::uint64_t address = 0;  // of its memory, for ranks of one process
-  gpu::MemoryHandle handle;   // for those of others
-};
-
-// One record of every rank, in rank order.
-template <typename T>
-Task<Result<std::vector<T>>> tell(Group& group, const DeviceSumOptions& options, std::uint32_t step, T own) {
-  const auto bytes = static_cast<std::int64_t>(sizeof(T));
-  TR_CO_ASSIGN_OR_RETURN(const Tensor mine, Tensor::allocate(cpu_device(), {DType::kU8, {bytes}}));
-  const TensorType all_type{DType::kU8, {bytes * group.world()}};
-  TR_CO_ASSIGN_OR_RETURN(const Tensor all, Tensor::allocate(cpu_device(), all_type));
-  std::memcpy(mine.raw(), &own, sizeof(T));
-  Call call;
-  call.step = step;
-  call.slot = options.setup_slot;
-  call.label = "GPU memory";
-  TR_CO_RETURN_IF_ERROR(co_await group.allgather(std::move(call), mine, all));
-  std::vector<T> out(static_cast<std::size_t>(group.world()));
-  std::memcpy(out.data(), all.raw(), out.size() * sizeof(T));
-  co_return out;
-}
+enum SetupStep : std::uint32_t { kGpus, kMap };  // kMap and the two behind it
 
 // Alone and mapped: every rank has the memory of all.
 class MappedSum final : public DeviceSumBase {
@@ -94,78 +66,35 @@ class MappedSum final : public DeviceSumBase {
   const std::unique_ptr<gpu::VectorSum> kernel_;
 };
 
-std::size_t bytes_of(const DeviceSumOptions& options, const ShardLayout& layout, int rank) {
-  return layout.shard_bytes *
-         static_cast<std::size_t>(options.leaf_runs[static_cast<std::size_t>(rank)].count);
-}
-
-// This rank's memory, and what the others must know of it.
-Status make_own(const DeviceSumOptions& options, int rank, int world, OwnParts& own, Told& told) {
-  gpu::CudaDevice& device = *gpu::as_cuda(options.device.get());
-  TR_ASSIGN_OR_RETURN(own.layout, ShardLayout::make(options, options.coding.row != nullptr));
-  TR_ASSIGN_OR_RETURN(own.coder, DeviceCoder::make(options, rank));
-  TR_ASSIGN_OR_RETURN(own.memory, gpu::allocate_shareable(device, bytes_of(options, own.layout, rank)));
-  told.address = reinterpret_cast<std::uint64_t>(own.memory.data());
-  if (options.one_process || world == 1) return {};
-  TR_ASSIGN_OR_RETURN(told.handle, gpu::share_memory(device, own.memory));
-  return {};
-}
-
-Status map_others(const DeviceSumOptions& options, const OwnParts& own, int rank,
-                  const std::vector<Told>& told, std::vector<Buffer>& memories) {
-  gpu::CudaDevice& device = *gpu::as_cuda(options.device.get());
-  for (std::size_t r = 0; r < told.size(); ++r) {
-    if (static_cast<int>(r) == rank) continue;
-    const std::size_t bytes = bytes_of(options, own.layout, static_cast<int>(r));
-    if (options.one_process) {
-      memories[r] = Buffer::wrap(*options.device, reinterpret_cast<std::byte*>(told[r].address), bytes);
-      continue;
-    }
-    TR_ASSIGN_OR_RETURN(memories[r], gpu::map_memory(device, told[r].handle, bytes));
-  }
-  return {};
-}
-
-// Maps nothing that some rank cannot: all ranks get the memory of all, or the same failure.
 Task<Result<std::unique_ptr<DeviceSum>>> make_mapped(runtime::Runtime& rt, Group& group,
                                                      const DeviceSumOptions& options) {
-  const int rank = group.rank(), world = group.world();
-  std::vector<Buffer> memories(static_cast<std::size_t>(world));
-  Told told_own;
+  gpu::CudaDevice& device = *gpu::as_cuda(options.device.get());
   OwnParts own;
   std::unique_ptr<gpu::VectorSum> kernel;
-  Status made;
+  MapRequest request;
   runtime::ComputeFn make = [&](runtime::ComputeContext&) {
     const auto work = [&]() -> Status {
-      TR_RETURN_IF_ERROR(make_own(options, rank, world, own, told_own));
+      TR_ASSIGN_OR_RETURN(own.layout, ShardLayout::make(options, options.coding.row != nullptr));
+      TR_ASSIGN_OR_RETURN(own.coder, DeviceCoder::make(options, group.rank()));
+      const auto shards = options.leaf_runs[static_cast<std::size_t>(group.rank())].count;
+      TR_ASSIGN_OR_RETURN(own.memory, gpu::allocate_shareable(
+                                          device, own.layout.shard_bytes * static_cast<std::size_t>(shards)));
       const std::vector<gpu::Addition> order = tree_additions({0, options.num_leaves}, options.num_leaves);
-      TR_ASSIGN_OR_RETURN(kernel, gpu::make_vector_sum(*gpu::as_cuda(options.device.get()),
-                                                       options.num_leaves, order, world));
+      TR_ASSIGN_OR_RETURN(kernel, gpu::make_vector_sum(device, options.num_leaves, order, group.world()));
       return {};
     };
-    made = work();
+    request.made = work();
   };
   const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
   co_await rt.compute(work, std::move(make), 1, "share GPU memory");
-  if (world > 1) {
-    TR_CO_RETURN_IF_ERROR(co_await agree_on(group, options, kMap, made));
-    TR_CO_ASSIGN_OR_RETURN(const std::vector<Told> told, co_await tell(group, options, kTell, told_own));
-    const Status mapped = map_others(options, own, rank, told, memories);
-    TR_CO_RETURN_IF_ERROR(co_await agree_on(group, options, kUseMapped, mapped));
-  }
-  TR_CO_RETURN_IF_ERROR(made);
-  memories[static_cast<std::size_t>(rank)] = own.memory;
+  request.device = options.device;
+  request.one_process = options.one_process;
+  request.own = own.memory;
+  request.slot = options.setup_slot;
+  request.first_step = kMap;
+  TR_CO_ASSIGN_OR_RETURN(std::vector<Buffer> memories, co_await map_memories(group, std::move(request)));
   co_return std::unique_ptr<DeviceSum>(std::make_unique<MappedSum>(rt, group, options, std::move(own),
                                                                    std::move(memories), std::move(kernel)));
-}
-
-// Whether no two ranks have the same GPU. Ranks of several hosts are asked nothing: NCCL itself says so.
-Task<Result<bool>> have_own_gpus(Group& group, const DeviceSumOptions& options) {
-  if (!options.one_host) co_return true;
-  TR_CO_ASSIGN_OR_RETURN(const std::uint64_t mine, gpu::gpu_number(*gpu::as_cuda(options.device.get())));
-  TR_CO_ASSIGN_OR_RETURN(std::vector<std::uint64_t> all, co_await tell(group, options, kGpus, mine));
-  std::sort(all.begin(), all.end());
-  co_return std::adjacent_find(all.begin(), all.end()) == all.end();
 }
 
 }  // namespace
@@ -177,7 +106,8 @@ Task<Result<std::unique_ptr<DeviceSum>>> make_device_sum(runtime::Runtime& rt, G
   if (group.world() == 1 && !nccl) co_return co_await make_mapped(rt, group, options);
   if (coded && options.method == "staged") co_return co_await make_staged_sum(rt, group, options);
   if (automatic && !options.same_bits) {
-    TR_CO_ASSIGN_OR_RETURN(nccl, co_await have_own_gpus(group, options));
+    TR_CO_ASSIGN_OR_RETURN(
+        nccl, co_await have_own_gpus(group, *options.device, options.one_host, options.setup_slot, kGpus));
   }
   const auto give_up = [&](const Status& why, const char* next) {
     rt.log(fmt::format("{}; {}", why.message(), next));

@@ -1,8 +1,8 @@
 // The method of a DeviceSum by NCCL.
 #include <algorithm>
-#include <cstring>
 
 #include "trireme/comm/device/device_parts.h"
+#include "trireme/comm/device/nccl_parts.h"
 
 namespace trireme::comm {
 
@@ -10,21 +10,6 @@ namespace gpu = kernel::cuda;
 using runtime::Task;
 
 namespace {
-
-// Steps of the setup slot, beside those of device_sum.cc.
-enum SetupStep : std::uint32_t { kLoad = 16, kId, kConnect };
-
-class StreamQueue final : public NcclQueue {
- public:
-  explicit StreamQueue(gpu::CudaDevice& device) : stream_(gpu::make_kernel_stream(device)) {}
-  void enter() override { stream_->enter(); }
-  void* stream() override { return stream_->raw_stream(); }
-  std::shared_ptr<Event> record() override { return stream_->record(); }
-  Status finish() override { return stream_->synchronize(); }
-
- private:
-  const std::unique_ptr<gpu::KernelStream> stream_;
-};
 
 std::size_t most_shards(const DeviceSumOptions& options) {
   std::size_t most = 0;
@@ -36,7 +21,7 @@ std::size_t most_shards(const DeviceSumOptions& options) {
 class NcclSum final : public DeviceSumBase {
  public:
   NcclSum(runtime::Runtime& rt, Group& group, const DeviceSumOptions& options, OwnParts own, Buffer messages,
-          std::unique_ptr<gpu::VectorSum> kernel, std::unique_ptr<StreamQueue> queue,
+          std::unique_ptr<gpu::VectorSum> kernel, std::unique_ptr<NcclStream> queue,
           std::unique_ptr<Nccl> nccl)
       : DeviceSumBase(rt, group, options, std::move(own)),
         messages_(std::move(messages)),
@@ -137,25 +122,9 @@ class NcclSum final : public DeviceSumBase {
 
   const Buffer messages_;                         // own ones, then everybody's; null without a codec
   const std::unique_ptr<gpu::VectorSum> kernel_;  // of this rank's shards; null: it has one
-  const std::unique_ptr<StreamQueue> queue_;
+  const std::unique_ptr<NcclStream> queue_;
   const std::unique_ptr<Nccl> nccl_;
 };
-
-Task<Result<NcclId>> share_id(Group& group, const DeviceSumOptions& options, const NcclLibrary& library) {
-  TR_CO_ASSIGN_OR_RETURN(const Tensor word, Tensor::allocate(cpu_device(), {DType::kU8, {sizeof(NcclId)}}));
-  NcclId id;
-  if (group.rank() == 0) {
-    TR_CO_ASSIGN_OR_RETURN(id, Nccl::make_id(library));
-    std::memcpy(word.raw(), &id, sizeof id);
-  }
-  Call call;
-  call.step = kId;
-  call.slot = options.setup_slot;
-  call.label = "NCCL's id";
-  TR_CO_RETURN_IF_ERROR(co_await group.broadcast(std::move(call), word));
-  std::memcpy(&id, word.raw(), sizeof id);
-  co_return id;
-}
 
 }  // namespace
 
@@ -181,23 +150,16 @@ Task<Result<std::unique_ptr<DeviceSum>>> make_nccl_sum(runtime::Runtime& rt, Gro
     TR_ASSIGN_OR_RETURN(kernel, gpu::make_vector_sum(device, run.count, order, 1));
     return {};
   };
-  const Result<std::shared_ptr<const NcclLibrary>> library = NcclLibrary::load(options.nccl_library);
-  Status made = library.status();
-  if (made.ok()) made = make();
-  TR_CO_RETURN_IF_ERROR(co_await agree_on(group, options, kLoad, made));
-  TR_CO_ASSIGN_OR_RETURN(const NcclId id, co_await share_id(group, options, **library));
-  auto queue = std::make_unique<StreamQueue>(device);
-  NcclOptions how;
-  how.rank = group.rank();
-  how.world = group.world();
-  how.deadline = std::max(options.deadline, 30 * kSecond);  // it looks at the whole machine first
-  how.verdict = [&group] { return group.verdict(); };
-  auto nccl = co_await Nccl::connect(rt, *library, id, *queue, std::move(how));
-  TR_CO_RETURN_IF_ERROR(co_await agree_on(group, options, kConnect, nccl.status()));
-  (*nccl)->set_deadline(options.deadline);
-  co_return std::unique_ptr<DeviceSum>(std::make_unique<NcclSum>(rt, group, options, std::move(own),
-                                                                 std::move(messages), std::move(kernel),
-                                                                 std::move(queue), std::move(*nccl)));
+  NcclSetup setup;
+  setup.device = options.device;
+  setup.library = options.nccl_library;
+  setup.slot = options.setup_slot;
+  setup.deadline = options.deadline;
+  setup.made = make();
+  TR_CO_ASSIGN_OR_RETURN(NcclLink link, co_await connect_nccl(rt, group, std::move(setup)));
+  co_return std::unique_ptr<DeviceSum>(
+      std::make_unique<NcclSum>(rt, group, options, std::move(own), std::move(messages), std::move(kernel),
+                                std::move(link.queue), std::move(link.nccl)));
 }
 
 }  // namespace trireme::comm

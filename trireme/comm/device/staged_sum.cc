@@ -162,7 +162,7 @@ Task<Result<std::unique_ptr<DeviceSum>>> make_staged_sum(runtime::Runtime& rt, G
     TR_RETURN_IF_ERROR(out.make(device, static_cast<std::size_t>(run.count) * room));
     return in.make(device, leaves * room);
   };
-  TR_CO_RETURN_IF_ERROR(co_await agree_on(group, options, kStage, make()));
+  TR_CO_RETURN_IF_ERROR(co_await agree_on(group, options.setup_slot, kStage, make()));
   co_return std::unique_ptr<DeviceSum>(std::make_unique<StagedSum>(
       rt, group, options, std::move(own), std::move(messages), std::move(out), std::move(in)));
 }
