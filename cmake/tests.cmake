@@ -19,7 +19,7 @@ set(TRIREME_TEST_LINKS_model exec)  # small models are run
 set(TRIREME_TEST_LINKS_train start apply)  # whole runs, and what is done with their models
 set(TRIREME_TEST_LINKS_train_cuda apply)
 # Files of other folders that the tests of a folder share: TRIREME_TEST_SOURCES_<folder>.
-set(TRIREME_TEST_SOURCES_train_cuda train/small_jobs.cc train/trained_runs.cc)
+set(TRIREME_TEST_SOURCES_train_cuda train/small_jobs.cc train/tiny_jobs.cc train/trained_runs.cc)
 set(TRIREME_TEST_SOURCES_comm_cuda comm/ranks.cc)
 set(TRIREME_TEST_SOURCES_engine comm/ranks.cc comm/split_layers.cc train/tiny_jobs.cc)
 

@@ -324,7 +324,6 @@ TEST(Mesh, RefusesWhatCannotGoAlongBeforeTheStart) {
       {"parallel.codec=factors", "parallel.codec"},
       {"parallel.codec=auto", "parallel.codec"},
       {"parallel.weights=shared", "parallel.weights"},
-      {"train.device=cuda", "train.device"},
       {"train.optimizer.kind=lars", "train.optimizer.kind"},
       {"parallel.mesh=data=2,stage=2", "got axis 'stage'"},
       {"parallel.mesh=model=2,data=2", "data first"},

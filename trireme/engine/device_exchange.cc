@@ -1,13 +1,25 @@
 #include "trireme/engine/device_exchange.h"
 
+#include <algorithm>
+
 #include "trireme/job/job_parts.h"
+#include "trireme/parallel/mesh.h"
 #include "trireme/plan/slots.h"
 #include "trireme/prepare/coded_buckets.h"
 
 namespace trireme::engine {
 
+Nearness Nearness::of(std::string_view transport, const std::vector<int>& workers) {
+  const bool one_worker =
+      !workers.empty() && std::all_of(workers.begin(), workers.end(), [](int w) { return w == 0; });
+  Nearness out;
+  out.one_process = transport == "inproc" || one_worker;
+  out.one_host = out.one_process || transport == "shm";
+  return out;
+}
+
 runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(
-    runtime::Runtime& rt, const job::Job& job, std::string_view transport, comm::Group& group,
+    runtime::Runtime& rt, const job::Job& job, Nearness ranks, comm::Group& group,
     const prepare::Prepared& prepared) {
   const plan::Plan& plan = prepared.plan;
   const std::string& method = job.parallel.device_collectives;
@@ -18,8 +30,8 @@ runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(
   comm::DeviceSumOptions options;
   options.device = prepared.device;
   options.method = method;
-  options.one_process = transport == "inproc";
-  options.one_host = options.one_process || transport == "shm";
+  options.one_process = ranks.one_process;
+  options.one_host = ranks.one_host;
   options.same_bits = job.train.logical_shards > 0;
   options.coding = job::coding_of(job, prepared.sending);
   for (const plan::Bucket& bucket : plan.buckets) {
@@ -35,6 +47,30 @@ runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(
   if (sum != nullptr && group.rank() == 0 && group.world() > 1)
     rt.log(fmt::format("gradients of {} workers are added on GPUs: {}", group.world(), sum->method()));
   co_return std::shared_ptr<comm::DeviceSum>(std::move(sum));
+}
+
+runtime::Task<Result<std::shared_ptr<comm::AxisExchange>>> make_model_exchange(
+    runtime::Runtime& rt, const job::Job& job, Nearness ranks, comm::Group* model,
+    const prepare::Prepared& prepared, int shards_of_rank) {
+  const std::string& method = job.parallel.device_collectives;
+  if (prepared.device == nullptr || model == nullptr || method == "staged")
+    co_return std::shared_ptr<comm::AxisExchange>();
+  comm::AxisExchangeOptions options;
+  options.device = prepared.device;
+  options.method = method;
+  options.axis = parallel::kModelAxis;
+  options.one_process = ranks.one_process;
+  options.one_host = ranks.one_host;
+  options.graphs = {&prepared.train->graph(), &prepared.eval->graph()};
+  options.runs_at_once = shards_of_rank;
+  options.deadline = job.parallel.deadline_ms * kMilli;
+  options.setup_slot = plan::kSlotDevices;
+  TR_CO_ASSIGN_OR_RETURN(std::unique_ptr<comm::AxisExchange> exchange,
+                         co_await comm::make_axis_exchange(rt, *model, std::move(options)));
+  if (exchange != nullptr && model->rank() == 0)
+    rt.log(
+        fmt::format("activations of {} ranks are exchanged on GPUs: {}", model->world(), exchange->method()));
+  co_return std::shared_ptr<comm::AxisExchange>(std::move(exchange));
 }
 
 }  // namespace trireme::engine

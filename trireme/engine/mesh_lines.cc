@@ -24,13 +24,16 @@ Result<std::unique_ptr<MeshLines>> MeshLines::make(comm::Group& workers, const p
 std::map<std::string, double> MeshLines::bytes_sent() const {
   if (model_ == nullptr) return {};
   return {{parallel::kDataAxis, static_cast<double>(data_->stats().own_bytes)},
-          {parallel::kModelAxis, static_cast<double>(model_->stats().own_bytes)}};
+          {parallel::kModelAxis, static_cast<double>(model_->stats().own_bytes) +
+                                     (exchange_ != nullptr ? exchange_->bytes_sent() : 0)}};
 }
 
 std::unique_ptr<comm::HostOpTable> MeshLines::make_host_ops(std::uint32_t num_shards) const {
   std::map<std::string, comm::Group*> axes;
   if (data_ != nullptr) axes = {{parallel::kDataAxis, data_.get()}, {parallel::kModelAxis, model_.get()}};
-  return comm::make_host_ops(workers_, num_shards, std::move(axes));
+  std::map<std::string, comm::AxisExchange*> on_device;
+  if (exchange_ != nullptr) on_device.emplace(parallel::kModelAxis, exchange_.get());
+  return comm::make_host_ops(workers_, num_shards, std::move(axes), std::move(on_device));
 }
 
 std::unique_ptr<comm::HostOpTable> MeshLines::make_lone_host_ops() const {

@@ -23,6 +23,10 @@ class MeshLines {
   comm::Group& data() const { return data_ != nullptr ? *data_ : workers_; }
   // Those that hold the parts of this rank's replica; null where a replica is one rank.
   comm::Group* model() const { return model_.get(); }
+  // What exchanges operands of this rank's graphs along the model axis on GPUs; null: they pass through the
+  // host. Before the host ops are made.
+  void set_exchange(std::shared_ptr<comm::AxisExchange> exchange) { exchange_ = std::move(exchange); }
+  const comm::AxisExchange* exchange() const { return exchange_.get(); }
   // What this rank sent along each axis that has several ranks; empty where a replica is one rank.
   std::map<std::string, double> bytes_sent() const;
   int replica() const { return replica_; }
@@ -38,6 +42,7 @@ class MeshLines {
   explicit MeshLines(comm::Group& workers) : workers_(workers) {}
   comm::Group& workers_;
   std::unique_ptr<comm::Group> data_, model_;  // null: all workers; nobody else
+  std::shared_ptr<comm::AxisExchange> exchange_;
   int replica_ = 0, tile_ = 0;
 };
 

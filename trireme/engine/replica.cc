@@ -76,8 +76,9 @@ collective::LeafRun Replica::State::own_run() const {
 }
 
 Status Replica::State::make_model(const agree::AgreementRow& row) {
-  // A traced step is waited for, kernel by kernel.
-  const bool queued = plan().logical_shards == 1 && links.device_sum == nullptr && job.train.trace_steps == 0;
+  // A traced step is waited for, kernel by kernel, and so are exchanges within the graph.
+  const bool queued = plan().logical_shards == 1 && plan().tiles == 1 && links.device_sum == nullptr &&
+                      job.train.trace_steps == 0;
   gpu = GpuSide::make(prepared->device, !links.one_batch, prepared->resident, queued);
   WeightsOptions options;
   options.shared = links.shared_weights;

@@ -110,7 +110,6 @@ void check_mesh_rest(JobChecker& c, const Job& job, const agree::AgreementRow& r
   c.expect(sending.is(Sending::Kind::kDense) || sending.is(Sending::Kind::kCoded), "parallel.codec",
            "none, or a codec of single values" + why);
   c.expect(job.parallel.weights != "shared", "parallel.weights", "auto or own" + why);
-  c.expect(job.train.device != "cuda", "train.device", "cpu or auto, which is cpu" + why);
   const auto optimizer = model::find_optimizer(job.train.optimizer.kind);
   c.expect(!optimizer.ok() || !(*optimizer)->whole_tensors, "train.optimizer.kind",
            "an optimizer that does not look at whole tensors" + why);

@@ -90,7 +90,7 @@ const JobKey kKeys[] = {
     TR_KEY("parallel.deadline_ms", Int, parallel.deadline_ms, false, "A rank that is silent for this many milliseconds is lost."),
     TR_KEY("parallel.link", Text, parallel.link, false, "Network link between hosts, for plans and predictions: BANDWIDTH[,LATENCY[,OVERHEAD]], such as 1gbit,50us. Empty: as calibrated, or a default."),
     TR_KEY("parallel.weights", Text, parallel.weights, false, "Where synchronous workers keep the weights: shared (one copy in the memory of the host, each worker updates its part), own (one copy each), auto (shared where possible)."),
-    TR_KEY("parallel.device_collectives", Text, parallel.device_collectives, false, "How synchronous workers sum gradients that are on GPUs: mapped (workers of one host read each other's GPU memory), nccl, staged (through host memory), auto: nccl where every worker has its own GPU and train.logical_shards is not set, otherwise mapped, otherwise staged."),
+    TR_KEY("parallel.device_collectives", Text, parallel.device_collectives, false, "How synchronous workers sum gradients and exchange activations that are on GPUs: mapped (workers of one host read each other's GPU memory), nccl, staged (through host memory), auto: nccl where every worker has its own GPU and train.logical_shards is not set, otherwise mapped, otherwise staged."),
     TR_KEY("parallel.check_steps", Int, parallel.check_steps, false, "Steps between comparisons of the replicas' weights, which must be equal; 0: never."),
 };
 #undef TR_KEY

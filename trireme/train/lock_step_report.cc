@@ -83,6 +83,11 @@ record::Summary LockStepWorker::summarise() const {
     s.rule["device_collectives"] = device_sum_ != nullptr ? device_sum_->method() : "staged";
     s.rule["host_copies_per_byte"] = device_sum_ != nullptr ? 0 : shards + 1;  // of a gradient, on this rank
   }
+  if (start_.prepared->device != nullptr && lines_->model() != nullptr) {
+    const bool there = model_exchange_ != nullptr;
+    s.rule["axis_collectives"] = there ? model_exchange_->method() : "staged";
+    s.rule["axis_host_copies_per_byte"] = there ? 0 : 2;  // of what this rank brings and gets
+  }
   if (const comm::SumStats* coded = device_sum_ != nullptr ? device_sum_->coding() : nullptr)
     report_codec_on_gpu(*coded, s);
   if (const std::optional<Json> memory = prepare::gpu_memory(c_.job, *start_.prepared))

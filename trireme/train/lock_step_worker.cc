@@ -57,10 +57,17 @@ Task<Status> LockStepWorker::begin() {
   TR_CO_ASSIGN_OR_RETURN(lines_, engine::MeshLines::make(group_, plan().mesh()));
   links.lines = lines_.get();
   TR_CO_RETURN_IF_ERROR(co_await share_model(links));
+  const engine::Nearness near = engine::Nearness::of(c_.transport, c_.workers);
   TR_CO_ASSIGN_OR_RETURN(device_sum_, co_await engine::make_device_exchange(
-                                          *c_.rt, c_.job, c_.transport, lines_->data(), *start_.prepared));
+                                          *c_.rt, c_.job, near, lines_->data(), *start_.prepared));
   if (device_sum_ != nullptr) keep_.push_back(device_sum_->keep_mapped());
   links.device_sum = device_sum_;
+  const int shards = plan().owners[static_cast<std::size_t>(lines_->replica())].count;
+  TR_CO_ASSIGN_OR_RETURN(
+      model_exchange_,
+      co_await engine::make_model_exchange(*c_.rt, c_.job, near, lines_->model(), *start_.prepared, shards));
+  if (model_exchange_ != nullptr) keep_.push_back(model_exchange_->keep_mapped());
+  lines_->set_exchange(model_exchange_);
   auto replica = engine::Replica::make(rt_, group_, c_.job, start_.prepared, c_.data, std::move(links));
   if (!replica.ok()) co_return replica.status();
   replica_ = std::move(*replica);
@@ -252,6 +259,7 @@ Task<Result<record::Summary>> LockStepWorker::run() {
       co_await account_.finish();  // a checkpoint under way is worth its end, whatever happened
   if (status.ok()) status = finished;
   if (status.ok() && device_sum_ != nullptr) status = co_await device_sum_->close();
+  if (status.ok() && model_exchange_ != nullptr) status = co_await model_exchange_->close();
   if (!status.ok()) co_return status;
   if (group_.world() > 1) {
     TR_CO_ASSIGN_OR_RETURN(shares_, co_await record::gather_shares(rt_, group_, own_share()));

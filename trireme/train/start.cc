@@ -82,7 +82,6 @@ constexpr std::size_t kPhantomPlanBytes = 4096;
 // The GPU that the job asks for. In virtual time costs are all there is: no GPU.
 Task<Status> take_device(RankContext& c) {
   if (c.rt->is_virtual() || c.rt->is_phantom() || c.device != nullptr) co_return Status();
-  if (job::tiles_of(c.job) > 1) co_return Status();  // models that are cut train on the host
   TR_CO_ASSIGN_OR_RETURN(c.device, co_await lower::open_device(*c.rt, c.job.train.device, c.local_rank));
   co_return Status();
 }
