@@ -78,7 +78,7 @@ record::Summary LockStepWorker::summarise() const {
     report_mesh(*lines_, totals_, n, s);
   }
   s.rule = replica_->rule().report().more;  // of rank 0
-  if (start_.prepared->resident && group_.world() > 1) {
+  if (start_.prepared->resident && lines_->data().world() > 1) {
     const std::int32_t shards = own_run().count;
     s.rule["device_collectives"] = device_sum_ != nullptr ? device_sum_->method() : "staged";
     s.rule["host_copies_per_byte"] = device_sum_ != nullptr ? 0 : shards + 1;  // of a gradient, on this rank
