@@ -72,13 +72,20 @@ endforeach()
 # Small rather than fast, so that the bundle stays small: reference kernels are many and plain (what must be fast is in
 # kernel/), option parsing is large, and the rest runs once per job. A new folder is fast unless it is named here.
 set(trireme_small_folders base cost collective op graph server agree parallel plan model io job lower prepare engine record apply train launch measure start cli
-    kernel_cuda)
+    eager kernel_cuda)
 foreach(folder IN LISTS trireme_small_folders)
   get_target_property(kind trireme_${folder} TYPE)
   if(NOT kind STREQUAL "INTERFACE_LIBRARY")
     target_compile_options(trireme_${folder} PRIVATE $<$<CONFIG:Release>:-Os>)
   endif()
 endforeach()
+# These move bytes and wait: -O3 copies code for nothing. Sums in comm are loops over elements, as vectors.
+foreach(folder IN ITEMS comm data exec net runtime)
+  target_compile_options(trireme_${folder} PRIVATE $<$<CONFIG:Release>:-O2>)
+endforeach()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(trireme_comm PRIVATE $<$<CONFIG:Release>:-fvect-cost-model=dynamic>)
+endif()
 if(TRIREME_SANITIZE)
   target_compile_options(trireme_op PRIVATE -O0)  # a third of the time to compile
 endif()
