@@ -7,6 +7,8 @@
 
 #include "tests/comm/ranks.h"
 #include "trireme/base/rng.h"
+#include "trireme/comm/direct.h"
+#include "trireme/runtime/real/real_runtime.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::comm {
@@ -44,6 +46,31 @@ void run_on_shm(int world, const testing::Body& body, bool threads = true) {
   options.rendezvous = dir.path;
   testing::run_on_threads(options, body);
 }
+
+// Ranks of one thread, whose bells are counted.
+class CountingWindow final : public net::Window {
+ public:
+  CountingWindow(std::vector<std::byte*> parts, int rank) : parts_(std::move(parts)), rank_(rank) {}
+  std::uint64_t bytes() const override { return Direct::window_bytes(); }
+  std::byte* local() override { return peer(rank_); }
+  std::byte* peer(int rank) override { return parts_[static_cast<std::size_t>(rank)]; }
+  void put(int, std::uint64_t, net::View, net::Completion*, std::uint64_t) override { FAIL(); }
+  void get(int, std::uint64_t, net::View, net::Completion*, std::uint64_t) override { FAIL(); }
+  void wake(int peer) override { rung.push_back(peer); }
+
+  std::vector<int> rung;
+
+ private:
+  const std::vector<std::byte*> parts_;
+  const int rank_;
+};
+
+class NoListener final : public Direct::Listener {
+ public:
+  void on_direct_ended(std::uint64_t) override {}
+  void on_direct_failed(std::uint64_t, int, const Status& status) override { FAIL() << status.to_string(); }
+  void on_direct_progress() override {}
+};
 
 enum class Where { kHeap, kWindow, kMixed };
 
@@ -320,6 +347,37 @@ TEST(Direct, BarriersWaitForEverybody) {
     const Status left = co_await group.leave();
     EXPECT_TRUE(left.ok()) << left.to_string();
   });
+}
+
+TEST(Direct, OnlyTheRankThatComesLastWakesTheOthers) {
+  constexpr int kWorld = 4;
+  struct Free {
+    void operator()(std::byte* at) const { std::free(at); }
+  };
+  std::vector<std::unique_ptr<std::byte, Free>> memory;
+  std::vector<std::byte*> parts;
+  for (int r = 0; r < kWorld; ++r) {
+    memory.emplace_back(static_cast<std::byte*>(std::calloc(1, Direct::window_bytes() + 64)));
+    ASSERT_NE(memory.back(), nullptr);
+    const auto at = reinterpret_cast<std::uintptr_t>(memory.back().get());
+    parts.push_back(memory.back().get() + (64 - at % 64) % 64);
+  }
+  const auto rt = runtime::make_real_runtime({});
+  NoListener listener;
+  std::vector<std::unique_ptr<CountingWindow>> windows;
+  std::vector<std::unique_ptr<Direct>> ranks;
+  for (int r = 0; r < kWorld; ++r) {
+    windows.push_back(std::make_unique<CountingWindow>(parts, r));
+    ranks.push_back(std::make_unique<Direct>(*rt, *windows.back(), r, kWorld, 0, listener));
+  }
+  for (const int r : {2, 0, 3}) {
+    EXPECT_FALSE(ranks[static_cast<std::size_t>(r)]->start(0, {}));
+    EXPECT_TRUE(windows[static_cast<std::size_t>(r)]->rung.empty());
+    EXPECT_EQ(ranks[static_cast<std::size_t>(r)]->waits_for(0), r == 0 || r == 3 ? 1 : 0);
+  }
+  EXPECT_EQ(ranks[2]->waits_for(0), 1);  // rank 0 has come meanwhile
+  EXPECT_TRUE(ranks[1]->start(0, {}));
+  EXPECT_EQ(windows[1]->rung, (std::vector<int>{0, 2, 3}));
 }
 
 }  // namespace

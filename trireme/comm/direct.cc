@@ -62,7 +62,11 @@ LaneMemory Direct::memory(const Lane& l, int member) { return {l.at[static_cast<
 
 BlockPartition Direct::partition_of(const Lane& l) { return {l.call.count, l.call.elem_bytes, l.world()}; }
 
-void Direct::wake_others(const Lane& l) {
+void Direct::wake_others(const Lane& l, Mark mark, std::uint64_t count) {
+  if (!rt_.is_virtual()) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!everybody_reached(l, mark, count)) return;
+  }
   for (const int rank : l.ranks)
     if (rank != rank_) window_.wake(rank);
 }
@@ -104,7 +108,7 @@ bool Direct::begin(int lane, DirectCall call) {
   l.next = own.begin;
   l.end = own.end;
   publish_header(l);
-  wake_others(l);
+  wake_others(l, Mark::header, l.number);
 
   bool ended = advance(lane, kBudgetBytes);
   if (!ended && spin_ns_ > 0 && active_.empty() && bytes <= kInlineSumBytes) {
@@ -191,22 +195,27 @@ bool Direct::advance_small(Lane& l) {
   return true;
 }
 
-bool Direct::everybody_reached(Lane& l, bool summed, std::uint64_t count) {
-  for (int p = 0; p < l.world(); ++p) {
-    if (p == l.me) continue;
-    const LaneMemory m = memory(l, p);
-    if ((summed ? m.summed() : m.laid()).load(std::memory_order_acquire) >= count) continue;
-    l.first_missing = p;
-    return false;
-  }
-  l.first_missing = l.world();
-  return true;
+bool Direct::has_reached(const Lane& l, int member, Mark mark, std::uint64_t count) {
+  if (member == l.me) return true;
+  const LaneMemory m = memory(l, member);
+  if (mark == Mark::header) return m.header(count).number.load(std::memory_order_acquire) == count;
+  return (mark == Mark::summed ? m.summed() : m.laid()).load(std::memory_order_acquire) >= count;
+}
+
+int Direct::first_behind(const Lane& l, Mark mark, std::uint64_t count, int from) {
+  int p = from;
+  while (p < l.world() && has_reached(l, p, mark, count)) ++p;
+  return p;
+}
+
+bool Direct::everybody_reached(const Lane& l, Mark mark, std::uint64_t count) {
+  return first_behind(l, mark, count) == l.world();
 }
 
 bool Direct::advance_large(Lane& l, std::int64_t budget_bytes) {
   for (std::int64_t left = rt_.is_virtual() ? INT64_MAX : budget_bytes; left > 0; left -= kMaxBlockBytes) {
     const auto upto = [&](std::int64_t block) { return l.number_of(block) + 1; };
-    if (l.taken < l.added && everybody_reached(l, true, upto(l.taken))) {
+    if (l.taken < l.added && everybody_reached(l, Mark::summed, upto(l.taken))) {
       take_block(l);
       if (l.taken < l.num_blocks) continue;
       const auto bytes = static_cast<std::uint64_t>(l.call.count * l.call.elem_bytes);
@@ -215,7 +224,7 @@ bool Direct::advance_large(Lane& l, std::int64_t budget_bytes) {
       l.blocks_before += static_cast<std::uint64_t>(l.num_blocks);
       return true;
     }
-    if (l.added < l.laid && everybody_reached(l, false, upto(l.added)))
+    if (l.added < l.laid && everybody_reached(l, Mark::laid, upto(l.added)))
       add_block(l);
     else if (l.laid < l.num_blocks && l.laid < l.taken + kDepth)
       lay_block(l);
@@ -240,7 +249,7 @@ void Direct::lay_block(Lane& l) {
   lay(l, m.block(l.place(b), l.block_bytes) + end * eb, from + end * eb, (size - end) * eb);
   bytes_laid_ += static_cast<std::uint64_t>((size - end + begin) * eb);
   m.laid().store(l.number_of(l.laid), std::memory_order_release);
-  wake_others(l);
+  wake_others(l, Mark::laid, l.number_of(l.laid));
 }
 
 void Direct::add_block(Lane& l) {
@@ -261,7 +270,7 @@ void Direct::add_block(Lane& l) {
     bytes_laid_ += static_cast<std::uint64_t>(count * eb);
   }
   m.summed().store(l.number_of(l.added), std::memory_order_release);
-  wake_others(l);
+  wake_others(l, Mark::summed, l.number_of(l.added));
 }
 
 void Direct::take_block(Lane& l) {
@@ -279,7 +288,15 @@ void Direct::take_block(Lane& l) {
 int Direct::waits_for(int lane) const {
   const Lane& l = lanes_[static_cast<std::size_t>(lane)];
   if (!l.active || l.charging) return -1;
-  const int p = l.first_missing == l.me ? l.first_missing + 1 : l.first_missing;
+  int p = l.world();
+  if (!l.checked) {
+    p = first_behind(l, Mark::header, l.number, l.first_missing);
+  } else if (l.in_place) {
+    p = first_behind(l, Mark::summed, l.number_of(1));
+  } else if (!l.is_small) {
+    if (l.taken < l.added) p = first_behind(l, Mark::summed, l.number_of(l.taken) + 1);
+    if (p == l.world() && l.added < l.laid) p = first_behind(l, Mark::laid, l.number_of(l.added) + 1);
+  }
   return p < l.world() ? l.ranks[static_cast<std::size_t>(p)] : -1;
 }
 

@@ -16,6 +16,10 @@
 // on every rank. Another call in its place is found by the identity and fingerprint that everybody lays down
 // first.
 //
+// Nobody can go on before the last rank has reached a mark, so it alone wakes those that block. A rank that
+// has written its mark looks, behind a full fence, whether all others have: of ranks that come at once, at
+// least the last one through its fence sees all. The rest pay no system call, and who blocks is woken once.
+//
 // Everything happens on the loop: in start(), which looks again for a short while, and from the poller.
 #pragma once
 
@@ -79,7 +83,7 @@ class Direct final : private runtime::Poller {
   // No elements: a barrier. Precondition: two ranks at least, not abandoned. True: it has ended; otherwise
   // the listener hears. A lane that is taken makes the call wait for its turn.
   bool start(int lane, DirectCall call);
-  // The lowest rank that the call in this lane waits for; -1: for nobody.
+  // The lowest rank that the call in this lane waits for, as of now; -1: for nobody.
   int waits_for(int lane) const;
   // Ends all calls without a word; the window is not touched any more.
   void abandon();
@@ -107,7 +111,7 @@ class Direct final : private runtime::Poller {
     bool streaming = false;          // laid down past the caches
     TimeNs started = 0;              // when everybody was there
     bool checked = false;            // everybody's header was checked
-    int first_missing = 0;           // peers below have come, in the step that the lane is in
+    int first_missing = 0;           // members below have come to this call
     bool charging = false, failed = false;
     std::deque<DirectCall> waiting;  // for the call before
 
@@ -132,13 +136,18 @@ class Direct final : private runtime::Poller {
   std::uint64_t offset_of(const std::byte* at, std::int64_t bytes) const;
   bool is_in_window(std::uint64_t offset, std::int64_t bytes) const;
   bool check_headers(Lane& l);
-  bool everybody_reached(Lane& l, bool summed, std::uint64_t count);
+  // What a rank says as it goes on with a call: its header, blocks laid down, sums laid down.
+  enum class Mark { header, laid, summed };
+  static bool has_reached(const Lane& l, int member, Mark mark, std::uint64_t count);
+  // The first member from `from` on that has not; world(): all have.
+  static int first_behind(const Lane& l, Mark mark, std::uint64_t count, int from = 0);
+  static bool everybody_reached(const Lane& l, Mark mark, std::uint64_t count);
   void lay_block(Lane& l);
   static void lay(const Lane& l, std::byte* to, const std::byte* from, std::int64_t bytes);
   void add_block(Lane& l);
   void take_block(Lane& l);
   void publish_header(Lane& l);
-  void wake_others(const Lane& l);
+  void wake_others(const Lane& l, Mark mark, std::uint64_t count);
   void finish_on_loop(int lane);
   void start_next(int lane);
   bool poll_on_loop() override;

@@ -33,10 +33,11 @@ bool Direct::advance_in_place(Lane& l, std::int64_t budget_bytes) {
     if (l.next < l.end) return false;
     l.added = 1;
     memory(l, l.me).summed().store(l.number_of(1), std::memory_order_release);
-    if (!l.call.own_chunk) wake_others(l);  // else nobody waits for it
+    // With own_chunk nobody waits for it.
+    if (!l.call.own_chunk) wake_others(l, Mark::summed, l.number_of(1));
   }
   // Everybody has written this rank's result and read its input.
-  if (!l.call.own_chunk && !everybody_reached(l, true, l.number_of(1))) return false;
+  if (!l.call.own_chunk && !everybody_reached(l, Mark::summed, l.number_of(1))) return false;
   ++l.blocks_before;
   return true;
 }
