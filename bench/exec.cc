@@ -1,6 +1,6 @@
-// What running costs beyond the kernels: time per small op of the executor, of a Session and of
-// imperative calls. The op is a `neg` of 8 floats with the kernel an executor chooses; `kernel` calls it with
-// nothing around it.
+// What running costs beyond the kernels: time per small op of the executor, of a Session, of imperative
+// calls, and of a host op between two strands. The op is a `neg` of 8 floats with the kernel an executor
+// chooses; `kernel` calls it with nothing around it.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -74,6 +74,39 @@ void execution_plain(benchmark::State& state) { execution(state, false); }
 void execution_profiled(benchmark::State& state) { execution(state, true); }
 BENCHMARK(execution_plain)->Arg(1)->Arg(10)->Arg(100)->Arg(1000)->UseRealTime();
 BENCHMARK(execution_profiled)->Arg(1000)->UseRealTime();
+
+// A collective that takes no time.
+class CopyingHost final : public exec::HostOp {
+ public:
+  runtime::Task<Status> start(exec::HostCall call) override {
+    const auto in = call.inputs[0].values<float>();
+    std::copy(in.begin(), in.end(), call.outputs[0].values<float>().begin());
+    co_return Status();
+  }
+};
+
+// A strand ends, the loop hears of it, starts the host op, ends it, and starts the next strand: what a cut
+// model pays beside its sums.
+void strand_to_strand(benchmark::State& state) {
+  graph::Graph g;
+  graph::Builder b(g);
+  graph::Value y = b.add_node(op::kNeg, {b.input("x", kSmall.dtype, kSmall.shape)});
+  for (std::int64_t i = 0; i < state.range(0); ++i) {
+    const graph::Value sum = b.add_node(op::kAllreduce, {y}, {{"label", "sum"}});
+    y = b.add_node(op::kNeg, {sum});
+  };
+  b.output("y", y);
+  TR_CHECK(b.status().ok(), "{}", b.status().to_string());
+  runtime::RealOptions options;
+  options.compute_threads = 1;
+  const auto rt = runtime::make_real_runtime(std::move(options));
+  CopyingHost copying;
+  auto e = *exec::make_execution(*rt, *exec::compile(g, {}), {.host_ops = {{"allreduce", &copying}}});
+  TR_CHECK(e->feed("x", small_tensor()).ok());
+  rt->run(replay(state, *e));
+  per_op(state, state.range(0));
+}
+BENCHMARK(strand_to_strand)->Arg(1)->Arg(100)->UseRealTime();
 
 void session(benchmark::State& state) {
   auto s = *exec::BlockingSession::make(chain(state.range(0)), {}, 1);
