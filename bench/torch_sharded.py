@@ -50,7 +50,7 @@ def main():
     parser.add_argument("way", choices=["ddp", "tp", "fsdp2", "none"])
     parser.add_argument("model", choices=["speech-42m"])
     parser.add_argument("--batch", type=int, default=64, help="samples of a step")
-    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--optimizer", choices=["momentum", "adam"], default="momentum")
     options = parser.parse_args()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
