@@ -65,8 +65,9 @@ TEST(ExpertStyle, TokensTravelToTheirExpertsAndBackByAllToAll) {
 TEST(ExpertStyle, AModelWithoutExpertsOrWithTooFewIsRefused) {
   const model::ModelInput text{Shape{16}, 65, model::ModelTask::kLanguage};
   const auto plain = model::build_model("char-gpt", text, 8, {{{"width", 32}, {"layers", 2}}});
-  EXPECT_THAT(dealt_out(plain->train, 2).status().message(),
-              HasSubstr("style 'expert' does not fit the model: it has no layer of experts"));
+  EXPECT_THAT(
+      dealt_out(plain->train, 2).status().message(),
+      HasSubstr("style 'expert' does not fit the model on axis 'model' of 2: it has no layer of experts"));
   EXPECT_THAT(dealt_out(gpt_with_experts(1), 5).status().message(), HasSubstr("block1/experts/up/"));
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "tests/system/binary.h"
 
@@ -336,6 +337,125 @@ TEST(Mistakes, WithManyWorkers) {
           {{"train", "--workers", "2", "--slow", "rank=2,factor=4"}, kUsage, {"got rank 2, expected 0 to 1"}},
       },
       [](const Workspace&) {});
+}
+
+// A job on a mesh, and what is beside it.
+std::vector<std::string> on_mesh(const std::string& mesh, std::vector<std::string> sets = {},
+                                 std::vector<std::string> more = {}) {
+  more.insert(more.end(), {"--mesh", mesh});
+  return tiny(sets, std::move(more));
+}
+
+// Found before anything is started: there is no run folder.
+void expect_refused(const std::vector<Mistake>& mistakes,
+                    const std::function<void(const Workspace&)>& prepare) {
+  for (const Mistake& m : mistakes) {
+    const Workspace w;
+    prepare(w);
+    expect_told(w.run(m.arguments), m);
+    EXPECT_FALSE(std::filesystem::exists(w / "runs")) << shown(m.arguments);
+  }
+}
+
+TEST(Mistakes, OnAMesh) {
+  const auto mesh = [](const char* text, const char* says) { return Mistake{on_mesh(text), kUsage, {says}}; };
+  expect_refused(
+      {
+          mesh("2x2", "a mesh is axes with their sizes: got '2x2', expected such as data=2,model=4"),
+          mesh("data=2,model", "got 'data=2,model'"),
+          mesh("data=2,model=two", "got 'data=2,model=two'"),
+          mesh("data=2,,model=2", "got 'data=2,,model=2'"),
+          mesh("model=0", "axis 'model' of size 0: expected at least 1"),
+          mesh("model=-1", "axis 'model' of size -1: expected at least 1"),
+          mesh("Model=2", "'Model' is no name of an axis: expected a-z"),
+          mesh("model=2,model=2", "two axes of the mesh are called 'model'"),
+          mesh("data=2,modle=2", "got axis 'modle', expected data or model; did you mean model?"),
+          mesh("data=2,stage=2", "got axis 'stage', expected data or model"),
+          mesh("model=2,data=2", "got model first, expected data first"),
+          {on_mesh("data=2,model=2", {}, {"--workers", "3"}),
+           kUsage,
+           {"is of 4 workers, and there are 3; leave --workers out, or set --workers 4"}},
+          {on_mesh("data=3,model=2", {"train.logical_shards=2"}),
+           kUsage,
+           {"the 3 replicas of parallel.mesh cannot share 2 logical shards: use data=2 or set"}},
+          {on_mesh("model=3", {"train.logical_tiles=2"}),
+           kUsage,
+           {"3 workers along the model axis cannot share 2 parts of the model", "train.logical_tiles of 3"}},
+          {on_mesh("model=2", {"train.logical_tiles=99"}), kUsage, {"would have 50 of the 99 parts"}},
+          {on_mesh("model=2", {"parallel.weights=shared"}), kUsage, {"expected auto or own", "model=2"}},
+          {on_mesh("model=2", {"parallel.codec=factors"}), kUsage, {"'parallel.codec'", "model=2"}},
+          {on_mesh("model=2", {"train.optimizer.kind=lars"}), kUsage, {"does not look at whole tensors"}},
+          {on_mesh("model=2", {"parallel.overlap_chunks=0"}), kUsage, {"'parallel.overlap_chunks': got 0"}},
+          {on_mesh("model=2", {"parallel.style=tensor", "parallel.fc_scheme=vertical"}),
+           kUsage,
+           {"'parallel.fc_scheme'", "parallel.style = one-weird-trick"}},
+          {{"inspect", "layouts", "lenet", "--mesh", "data=2,modle=2"},
+           kUsage,
+           {"got axis 'modle', expected data or model; did you mean model?"}},
+          {tiny({"parallel.style=tensor"}),
+           kUsage,
+           {"'parallel.style'", "without a model axis; set parallel.mesh, such as data=1,model=2"}},
+      },
+      [](const Workspace&) {});
+}
+
+TEST(Mistakes, InTheWayAModelIsCut) {
+  const auto pinned = [](const char* mesh, const char* pin, std::vector<std::string> says) {
+    return Mistake{on_mesh(mesh, {fmt::format("parallel.layouts=[\"{}\"]", pin)}), kUsage, std::move(says)};
+  };
+  const auto styled = [](const char* mesh, const char* model, const char* style,
+                         std::vector<std::string> says) {
+    const std::vector<std::string> sets{fmt::format("model.name={}", model),
+                                        fmt::format("parallel.style={}", style)};
+    return Mistake{on_mesh(mesh, sets), kUsage, std::move(says)};
+  };
+  const std::vector<std::string> gpt{"data.kind=text", "data.path=text.txt", "data.context=16",
+                                     "model.name=char-gpt", "parallel.style=expert"};
+  const auto mixture = [&](const char* options) {
+    std::vector<std::string> sets = gpt;
+    sets.push_back(fmt::format("model.options={{layers=2, width=16, heads=2{}}}", options));
+    return on_mesh("model=3", sets);
+  };
+  expect_refused(
+      {
+          pinned("model=2", "fc1/weight", {"expected NAME: AXIS=DIMENSION, such as"}),
+          pinned("model=2", "fc1/weight: model=x", {"expected NAME: AXIS=DIMENSION, such as"}),
+          pinned("model=2", "fc1/weight: modle=0", {"expected axis model of a parallel.mesh that has it"}),
+          pinned("model=2", "cnv1/weight: model=0",
+                 {"layout 'cnv1/weight': no parameter has such a name; `trireme inspect model` lists them; "
+                  "did you mean conv1/weight, conv2/weight?"}),
+          pinned("model=2", "dense*: model=0", {"layout 'dense*': no parameter has such a name"}),
+          pinned("model=12", "fc2/weight: model=0",
+                 {"'fc2/weight' is f32[10, 128], which 12 positions cannot have as dim 0", "smaller axis",
+                  "it can be: whole, dim 1"}),
+          pinned("model=2", "fc2/weight: model=2", {"which 2 positions cannot have as dim 2"}),
+          pinned("model=2", "fc2/weight: model=0x3", {"cannot have as dim 0 in 3 blocks"}),
+          styled("model=2", "lenet", "tensr",
+                 {"no style 'tensr'; there are: price, ", "did you mean tensor?"}),
+          styled("model=2", "mlp", "spatial",
+                 {"style 'spatial' does not fit the model on axis 'model' of 2"}),
+          styled("model=2", "lenet", "sequence", {"style 'sequence' does not fit", "use a smaller axis"}),
+          styled("model=2", "lenet", "expert", {"style 'expert' does not fit", "it has no layer of experts"}),
+          {on_mesh("data=2,model=3", {"train.batch=4", "parallel.style=data"}),
+           kUsage,
+           {"fewer samples than the axis has positions; use a larger train.batch"}},
+          {{"plan", "mlp", "--mesh", "model=2", "--set", "parallel.style=spatial"},
+           kUsage,
+           {"style 'spatial' does not fit the model"}},
+          {{"simulate", "--mesh", "model=2", "--set", "model.name=mlp", "parallel.style=spatial"},
+           kUsage,
+           {"style 'spatial' does not fit the model"}},
+          {mixture(""), kUsage, {"it has no layer of experts", "the option experts of a model"}},
+          {mixture(", experts=2"),
+           kUsage,
+           {"'block1/experts/up/weight' (f32[2, 16, 64]) cannot lie on axis 'model' of 3 as asked for",
+            "use a smaller axis, or another style"}},
+      },
+      [](const Workspace& w) {
+        std::string text;
+        for (int i = 0; i < 300; ++i) text += fmt::format("line {} of a text\n", i * i);
+        w.write("text.txt", text);
+      });
 }
 
 TEST(Mistakes, WithHosts) {

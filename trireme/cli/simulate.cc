@@ -195,6 +195,14 @@ int print_failures(const start::SimulateReport& report) {
   return kExitFailed;
 }
 
+// Before anything runs. `data` is null for phantom runs.
+Status check_model(const job::Job& job, std::shared_ptr<const data::Dataset> data) {
+  if (data == nullptr) {
+    TR_ASSIGN_OR_RETURN(data, start::phantom_data(job, 1));
+  }
+  return start::check_cut(job, *data);
+}
+
 int run_simulate(const SimulateArgs& args) {
   runtime::RealOptions real;
   real.name = "simulate";
@@ -212,6 +220,7 @@ int run_simulate(const SimulateArgs& args) {
     if (status.ok()) status = check_phantom(options);
     if (status.ok()) status = add_cluster(args, *rt, options);
     if (status.ok()) status = slow_down(args, options);
+    if (status.ok()) status = check_model(options.job, data);
     if (!status.ok()) return print_error(status);
     if (!args.json && &algorithm == &args.algorithms.front()) print_head(args, job);
     const TimeNs before = rt->now();

@@ -4,9 +4,9 @@
 #include <cstdio>
 
 #include "trireme/base/json.h"
+#include "trireme/base/near_names.h"
 #include "trireme/cli/cluster_file.h"
 #include "trireme/cli/faults.h"
-#include "trireme/cli/near_names.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/terminal.h"
 #include "trireme/cost/quantity.h"

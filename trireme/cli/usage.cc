@@ -5,7 +5,7 @@
 #include <cctype>
 #include <optional>
 
-#include "trireme/cli/near_names.h"
+#include "trireme/base/near_names.h"
 #include "trireme/job/job.h"
 
 namespace trireme::cli {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/agree/agree.h"
+#include "trireme/base/near_names.h"
 #include "trireme/job/job_options.h"
 #include "trireme/net/seats.h"
 #include "trireme/parallel/cells.h"
@@ -90,17 +91,20 @@ Status name_culprit(const Status& verdict, const Roles& roles) {
   return Status(verdict.code(), std::move(text), verdict.context());
 }
 
+Result<parallel::Mesh> parse_job_mesh(std::string_view text) {
+  TR_ASSIGN_OR_RETURN(parallel::Mesh given, parallel::parse_mesh(text));
+  constexpr std::string_view kKnown[] = {parallel::kDataAxis, parallel::kModelAxis};
+  for (const parallel::Axis& axis : given.axes)
+    if (std::ranges::find(kKnown, axis.name) == std::end(kKnown))
+      return error(Code::kInvalid, "[job] parallel.mesh '{}': got axis '{}', expected {} or {}{}", text,
+                   axis.name, parallel::kDataAxis, parallel::kModelAxis, did_you_mean(axis.name, kKnown));
+  return given;
+}
+
 Result<parallel::Mesh> mesh_of(const Job& job) {
   const auto workers = static_cast<int>(job.parallel.workers);
   if (job.parallel.mesh.empty()) return parallel::data_mesh(workers);
-  TR_ASSIGN_OR_RETURN(const parallel::Mesh given, parallel::parse_mesh(job.parallel.mesh));
-  const auto known = [](const std::string& name) {
-    return name == parallel::kDataAxis || name == parallel::kModelAxis;
-  };
-  for (const parallel::Axis& axis : given.axes)
-    if (!known(axis.name))
-      return error(Code::kInvalid, "[job] parallel.mesh '{}': got axis '{}', expected {} or {}",
-                   job.parallel.mesh, axis.name, parallel::kDataAxis, parallel::kModelAxis);
+  TR_ASSIGN_OR_RETURN(const parallel::Mesh given, parse_job_mesh(job.parallel.mesh));
   if (given.axes.size() > 1 && given.axes[0].name != parallel::kDataAxis)
     return error(Code::kInvalid,
                  "[job] parallel.mesh '{}': got {} first, expected {} first: ranks along the last axis are "
@@ -187,6 +191,12 @@ Status fit_workers(Job& job, int world, int workers, std::string_view launcher) 
                  "parallel.colocate=yes",
                  launcher, world, apart, apart + 1);
   job.parallel.workers = world - apart;
+  const Result<parallel::Mesh> mesh = parallel::parse_mesh(job.parallel.mesh);
+  if (!job.parallel.mesh.empty() && mesh.ok() && mesh->num_ranks() != job.parallel.workers)
+    return error(Code::kInvalid,
+                 "[launch] {} started {} ranks, and parallel.mesh '{}' is of {} workers; start {} ranks, or "
+                 "change the mesh",
+                 launcher, world, job.parallel.mesh, mesh->num_ranks(), mesh->num_ranks() + apart);
   return {};
 }
 

@@ -45,6 +45,8 @@ struct Roles {
 // A verdict on a rank, which calls that rank by what it is.
 Status name_culprit(const Status& verdict, const Roles& roles);
 
+// A mesh of the axes that jobs have. kInvalid names the axis that means nothing here.
+Result<parallel::Mesh> parse_job_mesh(std::string_view text);
 // The mesh of a job's workers: parallel.mesh with its data axis first, or data = workers. kInvalid: an axis
 // that means nothing here, another order, or a product that is not the number of workers.
 Result<parallel::Mesh> mesh_of(const Job& job);

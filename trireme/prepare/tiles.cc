@@ -6,9 +6,11 @@
 #include "trireme/graph/pass/passes.h"
 #include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
 #include "trireme/op/ops.h"
 #include "trireme/parallel/piece.h"
 #include "trireme/plan/slots.h"
+#include "trireme/prepare/make_plan.h"
 
 namespace trireme::prepare {
 namespace {
@@ -77,17 +79,38 @@ Result<Graph> cut(const Graph& whole, const parallel::StoredOptions& stored, con
   return graph::number_slots(part, of.first_slot, kHalf);
 }
 
+// The style and the pins of a job, as what they forbid.
+Result<parallel::ShardRequest> asked_for(const job::Job& job, std::int32_t tiles,
+                                         const parallel::AxisCosts& costs, const Graph& train) {
+  TR_ASSIGN_OR_RETURN(const parallel::StyleRow* style, parallel::find_style(job.options.text(job::kStyle)));
+  TR_ASSIGN_OR_RETURN(const std::vector<parallel::LayoutPin> pins, pins_of(job));
+  parallel::ShardRequest shard;
+  shard.axis = model_axis(tiles);
+  shard.costs = prices_of_choice(job, costs);
+  TR_RETURN_IF_ERROR(restrict_to(style, pins, train, shard));
+  return shard;
+}
+
 }  // namespace
+
+parallel::AxisCosts prices_of_choice(const job::Job& job, const parallel::AxisCosts& measured) {
+  return job.train.logical_tiles ? parallel::AxisCosts() : measured;
+}
+
+Status check_tiling(const job::Job& job, const model::ModelInput& input) {
+  const std::int32_t tiles = job::tiles_of(job);
+  if (tiles == 1) return {};
+  const std::int64_t batch = shard_batch_of(job, job::roles_of(job).num_replicas());
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs model, job::build_job_model(job, input, batch));
+  TR_ASSIGN_OR_RETURN(const parallel::ShardRequest shard, asked_for(job, tiles, {}, model.train));
+  return parallel::choose_layouts(model.train, shard).status();
+}
 
 Result<Tiling> choose_tiling(const job::Job& job, const model::ModelInput& input,
                              const TilingRequest& request) {
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs model, job::build_job_model(job, input, request.shard_batch));
-  TR_ASSIGN_OR_RETURN(const parallel::StyleRow* style, parallel::find_style(job.options.text(job::kStyle)));
-  TR_ASSIGN_OR_RETURN(const std::vector<parallel::LayoutPin> pins, pins_of(job));
-  parallel::ShardRequest shard;
-  shard.axis = model_axis(request.tiles);
-  shard.costs = request.costs;
-  TR_RETURN_IF_ERROR(restrict_to(style, pins, model.train, shard));
+  TR_ASSIGN_OR_RETURN(const parallel::ShardRequest shard,
+                      asked_for(job, request.tiles, request.costs, model.train));
   TR_ASSIGN_OR_RETURN(const parallel::AxisLayouts layouts, parallel::choose_layouts(model.train, shard));
   Tiling out;
   out.tiles = request.tiles;
@@ -100,7 +123,7 @@ Result<Tiling> choose_tiling(const job::Job& job, const model::ModelInput& input
   out.bytes = exchanges.bytes;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs judged, job::build_job_model(job, input, request.eval_batch));
   TR_ASSIGN_OR_RETURN(const Graph eval, scored(judged.eval));
-  TR_ASSIGN_OR_RETURN(out.eval, choose_by_price(eval, {request.tiles, request.costs, out.cuts}));
+  TR_ASSIGN_OR_RETURN(out.eval, choose_by_price(eval, {request.tiles, shard.costs, out.cuts}));
   return out;
 }
 

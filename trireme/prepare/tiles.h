@@ -25,6 +25,11 @@ struct TilingRequest {
   std::int64_t shard_batch = 1, eval_batch = 1;
   parallel::AxisCosts costs;
 };
+// What layouts are chosen by: `measured`, or prices that are the same everywhere where the job fixes its
+// tiles. Then the layouts, and with them the bits, follow from the job alone, whatever connects the workers.
+parallel::AxisCosts prices_of_choice(const job::Job& job, const parallel::AxisCosts& measured);
+// Whether the model can be cut as the job asks, before anything is started. kInvalid as choose_tiling.
+Status check_tiling(const job::Job& job, const model::ModelInput& input);
 // By the style and the pins of the job, the rest by price. kInvalid names the tensor that cannot lie as asked
 // for.
 Result<Tiling> choose_tiling(const job::Job& job, const model::ModelInput& input,

@@ -1,7 +1,9 @@
 #include "trireme/start/load_data.h"
 
 #include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
 #include "trireme/job/settle_job.h"
+#include "trireme/prepare/tiles.h"
 #include "trireme/record/run_folder.h"
 
 namespace trireme::start {
@@ -68,6 +70,12 @@ runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, job::Job& j
   const auto input = job::model_input(job, *out.set);
   if (!input.ok()) co_return input.status();
   co_return out;
+}
+
+Status check_cut(const job::Job& job, const data::Dataset& data) {
+  if (job::tiles_of(job) == 1) return {};
+  TR_ASSIGN_OR_RETURN(const model::ModelInput input, job::model_input(job, data));
+  return prepare::check_tiling(job, input);
 }
 
 }  // namespace trireme::start

@@ -89,7 +89,26 @@ TEST(Style, WhatCannotBeIsRefusedByName) {
               HasSubstr("'fc2/weight' is f32[5, 512], which 7 positions cannot have as dim 0"));
   EXPECT_THAT(lay_out(g, 2, "price", {*parse_pin("fc1/weight: model=2")}).status().message(),
               HasSubstr("fc1/weight"));
+  EXPECT_THAT(lay_out(g, 2, "price", {*parse_pin("fc2/wieght: model=0")}).status().message(),
+              HasSubstr("did you mean fc2/weight, fc1/weight?"));
   EXPECT_THAT(find_style("tensors").status().message(), HasSubstr("one-weird-trick"));
+  EXPECT_THAT(find_style("tensors").status().message(), HasSubstr("did you mean tensor?"));
+}
+
+TEST(Style, WhatAModelHasNothingForIsRefusedWithTheAxisAndTheFix) {
+  const graph::Graph g = two_layers();
+  for (const char* style : {"price", "data", "tensor", "one-weird-trick"})
+    EXPECT_TRUE(lay_out(g, 3, style, {}).ok()) << style;
+  const auto why = [&](const char* style, int parts) {
+    return lay_out(g, parts, style, {}).status().message();
+  };
+  EXPECT_THAT(why("spatial", 2), HasSubstr("style 'spatial' does not fit the model on axis 'model' of 2"));
+  EXPECT_THAT(why("spatial", 2), HasSubstr("use a smaller axis, or data or tensor"));
+  EXPECT_THAT(why("sequence", 2), HasSubstr("it computes no sequences"));
+  EXPECT_EQ(why("data", 64), "");
+  EXPECT_THAT(why("data", 65), HasSubstr("fewer samples than the axis has positions"));
+  EXPECT_EQ(why("tensor", 512), "");
+  EXPECT_THAT(why("tensor", 513), HasSubstr("no weights that so many positions can have parts of"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "trireme/cli/plan_options.h"
 #include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
 #include "trireme/parallel/shard/style.h"
 #include "trireme/prepare/make_plan.h"
 #include "trireme/prepare/tiles.h"
@@ -74,7 +75,7 @@ Result<LaidOutModel> lay_out(const LayoutArgs& args, const InspectedModel& found
   const std::string& own = found.job.parallel.mesh;
   out.mesh = !args.mesh.empty() ? args.mesh : !own.empty() ? own : "model=2";
   out.style = !args.style.empty() ? args.style : found.job.options.text(job::kStyle);
-  TR_ASSIGN_OR_RETURN(const parallel::Mesh mesh, parallel::parse_mesh(out.mesh));
+  TR_ASSIGN_OR_RETURN(const parallel::Mesh mesh, job::parse_job_mesh(out.mesh));
   std::vector<std::string> texts = found.job.parallel.layouts.value_or(std::vector<std::string>());
   texts.insert(texts.end(), args.pins.begin(), args.pins.end());
   std::vector<parallel::LayoutPin> pins;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "trireme/base/json.h"
+#include "trireme/base/near_names.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/job_source.h"
-#include "trireme/cli/near_names.h"
 #include "trireme/job/assume_input.h"
 #include "trireme/prepare/model_report.h"
 

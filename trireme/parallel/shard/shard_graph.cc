@@ -50,9 +50,11 @@ class Chooser {
     for (const auto& [name, v] : graph_.outputs()) add_output(name, v);
     const Labeling::Outcome outcome = problem_.solve();
     if (outcome.cost == kInfinite)
-      return error(Code::kInvalid,
-                   "[parallel] no layout of the graph on axis '{}' keeps all that was asked for",
-                   request_.axis.name);
+      return error(
+          Code::kInvalid,
+          "[parallel] no layout of the graph on axis '{}' of {} keeps all that was asked for; leave a pin "
+          "of parallel.layouts out, or use another style",
+          request_.axis.name, parts());
     return layouts(outcome);
   }
 
@@ -65,7 +67,8 @@ class Chooser {
     const bool none = std::all_of(costs.begin(), costs.end(), [](double c) { return c == kInfinite; });
     if (none)
       return error(Code::kInvalid,
-                   "[parallel] '{}' ({}) cannot lie on axis '{}' of {} as asked for; it can be: {}",
+                   "[parallel] '{}' ({}) cannot lie on axis '{}' of {} as asked for; it can be: {}; use a "
+                   "smaller axis, or another style or pin",
                    graph_.node(id).name, graph_.node(id).outputs[0].to_string(), request_.axis.name, parts(),
                    known_cuts(id));
     problem_.add_variable(std::move(costs));

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "trireme/base/near_names.h"
 #include "trireme/op/ops.h"
 #include "trireme/parallel/shard/node_options.h"
 
@@ -42,7 +43,6 @@ bool never_by_samples(const graph::Node& node, const LayoutOption& option, int) 
 bool whole_but_experts(const VariableUse& use, const AxisCut& cut, bool) {
   return use.per_expert ? cut.dim == 0 : is_whole(cut);
 }
-bool has_experts(const VariableUse& use) { return use.per_expert; }
 // Batches of products are those of samples, when tokens get their slots, and those of experts: each is cut
 // between its matrices, and so tokens change places in between.
 bool between_matrices(const graph::Node& node, const LayoutOption& option, int num_parts) {
@@ -50,21 +50,34 @@ bool between_matrices(const graph::Node& node, const LayoutOption& option, int n
   return option.outputs[0].dim == 0 || node.outputs[0].shape[0] < num_parts;
 }
 
+bool has_weights(const ModelFacts& facts) { return facts.weights; }
+bool has_samples(const ModelFacts& facts) { return facts.samples; }
+bool has_products(const ModelFacts& facts) { return facts.products; }
+bool has_images(const ModelFacts& facts) { return facts.images && facts.convolutions; }
+bool has_tokens(const ModelFacts& facts) { return facts.steps && facts.sequences; }
+bool has_experts(const ModelFacts& facts) { return facts.experts; }
+
 constexpr StyleRow kStyles[] = {
     {"price", "Whatever the cost model finds cheapest.", any_layout},
-    {"data", "Weights whole everywhere; the samples of a shard are cut.", only_whole},
+    {"data", "Weights whole everywhere; the samples of a shard are cut.", only_whole, nullptr, has_samples,
+     "a shard of the batch has fewer samples than the axis has positions; use a larger train.batch, fewer "
+     "shards or a smaller axis"},
     {"tensor", "Every weight matrix, table and filter is cut, so that positions hold parts of the model.",
-     cut_where_it_can},
+     cut_where_it_can, nullptr, has_weights,
+     "it has no weights that so many positions can have parts of; use a smaller axis"},
     {"one-weird-trick", "Convolutions cut their samples, fully connected layers their weights.",
-     one_weird_trick},
+     one_weird_trick, nullptr, has_products, "it has no fully connected layers; use data"},
     {"spatial", "Weights whole; images are cut in height or width, with exchanges at the edges.", only_whole,
-     not_by_samples},
+     not_by_samples, has_images,
+     "it computes no images with so many rows or columns; use a smaller axis, or data or tensor"},
     {"sequence", "Weights whole; the tokens of a text are cut, and heads within attention.", only_whole,
-     never_by_samples},
+     never_by_samples, has_tokens,
+     "it computes no sequences of so many tokens; use a smaller axis, or data or tensor"},
     {"expert",
      "Experts are dealt out, all else is whole; samples are cut, and tokens travel to their experts.",
      whole_but_experts, between_matrices, has_experts,
-     "it has no layer of experts (kind = \"experts\", or the option experts of a model)"},
+     "it has no layer of experts (kind = \"experts\", or the option experts of a model); choose another "
+     "style"},
 };
 
 // The value itself in a product of 16 bits.
@@ -111,13 +124,49 @@ std::map<std::string, VariableUse> uses_of(const graph::Graph& graph) {
   return uses;
 }
 
+bool reads_samples_in_parts(const graph::Graph& graph, const graph::Node& node, const LayoutOption& option) {
+  for (std::size_t i = 0; i < node.inputs.size(); ++i)
+    if (graph.node(node.inputs[i].node).def == &op::kInput && option.inputs[i].dim == 0) return true;
+  return false;
+}
+
+// Convolution and pooling know rows and columns; heads of attention have four dimensions too.
+bool cuts_images(const graph::Node& node, const LayoutOption& option) {
+  return is_image(node) && option.rewritten && option.outputs[0].dim >= 2;
+}
+
+void note_option(const graph::Graph& graph, const graph::Node& node, const LayoutOption& option,
+                 ModelFacts& facts) {
+  if (node.inputs.empty()) {
+    const bool is_matrix = node.def == &op::kVariable && node.outputs[0].shape.rank() >= 2;
+    facts.weights = facts.weights || (is_matrix && option.outputs[0].cuts());
+    return;
+  }
+  facts.samples = facts.samples || reads_samples_in_parts(graph, node, option);
+  facts.images = facts.images || cuts_images(node, option);
+  facts.steps = facts.steps || (node.outputs[0].shape.rank() == 3 && option.outputs[0].dim == 1);
+}
+
+ModelFacts facts_of(const graph::Graph& graph, const NodeOptions& options,
+                    const std::map<std::string, VariableUse>& uses) {
+  ModelFacts facts;
+  for (const auto& [name, use] : uses) {
+    facts.convolutions = facts.convolutions || use.by_convolution;
+    facts.products = facts.products || use.by_product;
+    facts.experts = facts.experts || use.per_expert;
+  }
+  for (std::int32_t id = 0; id < graph.size(); ++id) {
+    facts.sequences = facts.sequences || graph.node(id).def->family == "sequence";
+    for (const LayoutOption& option : options.of(id)) note_option(graph, graph.node(id), option, facts);
+  }
+  return facts;
+}
+
 // A style may want what a model does not have.
-Status check_style(const StyleRow& style, const std::map<std::string, VariableUse>& uses) {
-  if (style.needs == nullptr) return {};
-  const auto fits = [&](const auto& use) { return style.needs(use.second); };
-  if (std::any_of(uses.begin(), uses.end(), fits)) return {};
-  return error(Code::kInvalid, "[parallel] style '{}' does not fit the model: {}; choose another style",
-               style.name, style.needed);
+Status check_style(const StyleRow& style, const ShardAxis& axis, const ModelFacts& facts) {
+  if (style.fits == nullptr || style.fits(facts)) return {};
+  return error(Code::kInvalid, "[parallel] style '{}' does not fit the model on axis '{}' of {}: {}",
+               style.name, axis.name, axis.num_parts, style.lacks);
 }
 
 // What is known of a variable before anything is chosen.
@@ -126,6 +175,23 @@ struct VariableFacts {
   bool can_be_cut = false;
   const LayoutPin* pin = nullptr;
 };
+
+std::string known_cuts(const std::vector<LayoutOption>& options) {
+  std::string known;
+  for (const LayoutOption& option : options)
+    known += (known.empty() ? "" : ", ") + option.outputs[0].to_text();
+  return known;
+}
+
+// What a pattern without its stars comes near to.
+std::string near_parameters(std::string_view pattern, const graph::Graph& graph) {
+  std::string plain;
+  std::remove_copy(pattern.begin(), pattern.end(), std::back_inserter(plain), '*');
+  const auto variables = graph.variables();
+  std::vector<std::string_view> names;
+  for (const auto& [name, v] : variables) names.push_back(name);
+  return did_you_mean(plain, names);
+}
 
 Status check_pin(const LayoutPin& pin, const graph::Graph& graph, const NodeOptions& options,
                  const ShardAxis& axis) {
@@ -138,15 +204,14 @@ Status check_pin(const LayoutPin& pin, const graph::Graph& graph, const NodeOpti
     if (std::none_of(all.begin(), all.end(), fitting))
       return error(Code::kInvalid,
                    "[parallel] layout '{}: {}={}': '{}' is {}, which {} positions cannot have as {}; choose "
-                   "another dimension or a smaller axis",
+                   "another dimension or a smaller axis; it can be: {}",
                    pin.pattern, pin.axis, pin.cut.dim, name, graph.type(v).to_string(), axis.num_parts,
-                   pin.cut.to_text());
+                   pin.cut.to_text(), known_cuts(all));
   }
   if (matched) return {};
   return error(Code::kInvalid,
-               "[parallel] layout '{}': no parameter has such a name; `trireme inspect model` "
-               "lists them",
-               pin.pattern);
+               "[parallel] layout '{}': no parameter has such a name; `trireme inspect model` lists them{}",
+               pin.pattern, near_parameters(pin.pattern, graph));
 }
 
 bool parse_int(std::string_view text, int& to) {
@@ -165,12 +230,13 @@ std::string_view trimmed(std::string_view text) {
 std::span<const StyleRow> style_table() { return kStyles; }
 
 Result<const StyleRow*> find_style(std::string_view name) {
-  std::string known;
+  std::vector<std::string_view> known;
   for (const StyleRow& row : kStyles) {
     if (row.name == name) return &row;
-    known += (known.empty() ? "" : ", ") + std::string(row.name);
+    known.emplace_back(row.name);
   }
-  return error(Code::kInvalid, "[parallel] no style '{}'; there are: {}", name, known);
+  return error(Code::kInvalid, "[parallel] no style '{}'; there are: {}{}", name, fmt::join(known, ", "),
+               did_you_mean(name, known));
 }
 
 bool matches(std::string_view pattern, std::string_view name) {
@@ -211,7 +277,7 @@ Status restrict_to(const StyleRow* style, const std::vector<LayoutPin>& pins, co
   const NodeOptions options(graph, request.axis);
   std::map<std::string, VariableFacts> facts;
   const std::map<std::string, VariableUse> uses = uses_of(graph);
-  if (style != nullptr) TR_RETURN_IF_ERROR(check_style(*style, uses));
+  if (style != nullptr) TR_RETURN_IF_ERROR(check_style(*style, request.axis, facts_of(graph, options, uses)));
   for (const auto& [name, use] : uses) facts[name].use = use;
   for (const auto& [name, v] : graph.variables())
     for (const LayoutOption& o : options.of(v.node))

@@ -19,6 +19,16 @@ struct VariableUse {
   bool per_expert = false;  // a matrix or a bias for each of a batch of products
 };
 
+// What there is to cut in a model along an axis, as styles ask for it.
+struct ModelFacts {
+  bool convolutions = false, products = false, experts = false;  // that have weights
+  bool sequences = false;                                        // ops of texts and other sequences
+  bool weights = false;  // a matrix, table or filter that positions can have parts of
+  bool samples = false;  // of the inputs
+  bool images = false;   // in height or width
+  bool steps = false;    // the middle dimension of three: tokens of a text
+};
+
 struct StyleRow {
   const char* name;
   const char* doc;
@@ -26,9 +36,9 @@ struct StyleRow {
   bool (*allows)(const VariableUse& use, const op::AxisCut& cut, bool can_be_cut);
   // Whether any other node may be cut so over so many positions; null: yes.
   bool (*allows_node)(const graph::Node& node, const op::LayoutOption& option, int num_parts) = nullptr;
-  // Some variable must be of this kind for the style to fit a model; null: it fits all.
-  bool (*needs)(const VariableUse& use) = nullptr;
-  const char* needed = "";  // in words, with what to do
+  // Whether the style fits a model; null: it fits all.
+  bool (*fits)(const ModelFacts& facts) = nullptr;
+  const char* lacks = "";  // what a model lacks that it does not fit, in words, with what to do
 };
 std::span<const StyleRow> style_table();
 // kInvalid lists the names that exist.

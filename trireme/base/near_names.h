@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace trireme::cli {
+namespace trireme {
 
 // The names that are spelled like `name`, nearest first, at most three; empty where none is near.
 std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string_view> names);
@@ -15,4 +15,4 @@ std::string did_you_mean(std::string_view name, std::span<const std::string_view
 // ", "-joined.
 std::string joined(std::span<const std::string> items);
 
-}  // namespace trireme::cli
+}  // namespace trireme

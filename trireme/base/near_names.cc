@@ -1,11 +1,11 @@
-#include "trireme/cli/near_names.h"
+#include "trireme/base/near_names.h"
 
 #include <fmt/format.h>
 #include <algorithm>
 
 #include "trireme/base/edit_distance.h"
 
-namespace trireme::cli {
+namespace trireme {
 
 std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string_view> names) {
   constexpr std::size_t kMost = 3, kLongest = 64;
@@ -35,4 +35,4 @@ std::string did_you_mean(std::string_view name, std::span<const std::string_view
 
 std::string joined(std::span<const std::string> items) { return fmt::format("{}", fmt::join(items, ", ")); }
 
-}  // namespace trireme::cli
+}  // namespace trireme
