@@ -99,21 +99,6 @@ const std::vector<std::string> kColumns{"fc*/weight: model=0"};
 
 // ---- What is looked at
 
-std::vector<double> doubles(const Tensor& t) {
-  std::vector<double> out;
-  for (std::int64_t i = 0; i < t.shape().num_elems(); ++i)
-    out.push_back(t.dtype() == DType::kF64 ? t.data<double>()[i] : static_cast<double>(t.data<float>()[i]));
-  return out;
-}
-
-void expect_close(const Tensor& got, const Tensor& expected, const std::string& what) {
-  ASSERT_EQ(got.type(), expected.type()) << what;
-  const std::vector<double> a = doubles(got), b = doubles(expected);
-  const double tolerance = got.dtype() == DType::kF64 ? 1e-12 : 1e-6;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    ASSERT_NEAR(a[i], b[i], tolerance * std::max(1.0, std::abs(b[i]))) << what << ", element " << i;
-}
-
 // "allgather of fc1/...": the exchanges that a run of a graph makes, in order.
 std::vector<std::string> exchanges(const Graph& whole) {
   std::vector<std::string> all;
@@ -151,7 +136,7 @@ std::size_t expect_equal(const Graph& g, const AxisLayouts& layouts, const Tenso
     for (int p = 0; p < parts; ++p) {
       const std::string& name = g.outputs()[o].first;
       expect_close((*got)[static_cast<std::size_t>(p)].at(name),
-                   part_of(expected.at(name), layouts.outputs[o], parts, p),
+                   part_of(expected.at(name), layouts.outputs[o], parts, p), 1e-12,
                    fmt::format("{} at position {}", name, p));
     }
   return plan.regions.empty() ? 0 : plan.regions[0].num_chunks();

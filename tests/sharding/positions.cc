@@ -1,5 +1,7 @@
 #include "tests/sharding/positions.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -8,6 +10,8 @@
 #include "trireme/base/rng.h"
 #include "trireme/op/ops.h"
 #include "trireme/parallel/shard/axis_writer.h"
+#include "trireme/parallel/shard/node_options.h"
+#include "trireme/parallel/shard/stored_options.h"
 
 namespace trireme::parallel::testing {
 namespace {
@@ -146,30 +150,79 @@ Result<std::vector<const Node*>> next_collectives(const std::vector<graph::Graph
     if (const auto next = static_cast<std::int32_t>(values[p].size()); next < graphs[p].size())
       nodes.push_back(&graphs[p].node(next));
   if (nodes.empty()) return nodes;
+  const auto text = [](const Node& node, const char* attr) { return node.attrs.get_text(attr); };
   for (const Node* node : nodes)
-    if (nodes.size() != graphs.size() || node->def != nodes[0]->def)
+    if (nodes.size() != graphs.size() || node->def != nodes[0]->def ||
+        text(*node, "axis") != text(*nodes[0], "axis") || text(*node, "label") != text(*nodes[0], "label"))
       return error(Code::kInvalid, "the collectives of positions differ at '{}'", node->name);
   return nodes;
 }
 
-Status run_in_lock_step(const std::vector<graph::Graph>& graphs, const std::vector<Tensors>& fed,
-                        std::vector<Values>& values) {
+// The ranks that meet in a collective, in the order of their positions.
+Result<std::vector<std::vector<int>>> lines_of(const Mesh& mesh, const std::string& axis) {
+  std::vector<std::vector<int>> lines;
+  for (std::size_t i = 0; i < mesh.axes.size(); ++i) {
+    if (mesh.axes[i].name != axis) continue;
+    for (int rank = 0; rank < mesh.num_ranks(); ++rank)
+      if (mesh.coordinates(rank)[i] == 0) lines.push_back(mesh.line(rank, i));
+    return lines;
+  }
+  return error(Code::kInvalid, "a collective along '{}', which the mesh {} lacks", axis, mesh_text(mesh));
+}
+
+// One collective: what every rank has then.
+Status exchange(const std::vector<const Node*>& nodes, const Mesh& mesh, std::vector<Values>& values) {
+  TR_ASSIGN_OR_RETURN(const auto lines, lines_of(mesh, nodes[0]->attrs.get_text("axis")));
+  for (const std::vector<int>& line : lines) {
+    std::vector<const Node*> own;
+    std::vector<Tensor> parts;
+    for (const int rank : line) {
+      const Value v = nodes[at(rank)]->inputs[0];
+      own.push_back(nodes[at(rank)]);
+      parts.push_back(values[at(rank)][at(v.node)][at(v.index)]);
+    }
+    const std::vector<Tensor> got = exchanged(own, parts);
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      if (got[i].type() != own[i]->outputs[0])
+        return error(Code::kInvalid, "'{}' at rank {}: {}, expected {}", own[i]->name, line[i],
+                     got[i].type().to_string(), own[i]->outputs[0].to_string());
+      values[at(line[i])].push_back({got[i]});
+    }
+  }
+  return {};
+}
+
+Status run_in_lock_step(const std::vector<graph::Graph>& graphs, const Mesh& mesh,
+                        const std::vector<Tensors>& fed, std::vector<Values>& values) {
   for (;;) {
     for (std::size_t p = 0; p < graphs.size(); ++p)
       TR_RETURN_IF_ERROR(run_ahead(graphs[p], fed[p], values[p]));
     TR_ASSIGN_OR_RETURN(const std::vector<const Node*> nodes, next_collectives(graphs, values));
     if (nodes.empty()) return {};
-    std::vector<Tensor> parts;
-    for (std::size_t p = 0; p < graphs.size(); ++p)
-      parts.push_back(values[p][at(nodes[p]->inputs[0].node)][at(nodes[p]->inputs[0].index)]);
-    const std::vector<Tensor> got = exchanged(nodes, parts);
-    for (std::size_t p = 0; p < graphs.size(); ++p) {
-      if (got[p].type() != nodes[p]->outputs[0])
-        return error(Code::kInvalid, "'{}' at position {}: {}, expected {}", nodes[p]->name, p,
-                     got[p].type().to_string(), nodes[p]->outputs[0].to_string());
-      values[p].push_back({got[p]});
-    }
+    TR_RETURN_IF_ERROR(exchange(nodes, mesh, values));
   }
+}
+
+CutOverMesh::AxisOutcome outcome_of(const graph::Graph& graph, const AxisLayouts& layouts) {
+  CutOverMesh::AxisOutcome out{{}, layouts.outputs};
+  for (const auto& [name, v] : graph.variables()) out.variables.emplace(name, layouts.cut_of(graph, name));
+  return out;
+}
+
+// What a rank has of a tensor that axis after axis cuts.
+template <typename CutOf>
+Tensor part_of_rank(const CutOverMesh& cut, int rank, Tensor t, const CutOf& cut_of) {
+  const std::vector<int> place = cut.mesh.coordinates(rank);
+  for (std::size_t a = 0; a < place.size(); ++a)
+    t = part_of(t, cut_of(cut.chosen[at(rank)][a]), cut.mesh.axes[a].size, place[a]);
+  return t;
+}
+
+std::vector<double> doubles(const Tensor& t) {
+  std::vector<double> out;
+  for (std::int64_t i = 0; i < t.shape().num_elems(); ++i)
+    out.push_back(t.dtype() == DType::kF64 ? t.data<double>()[i] : static_cast<double>(t.data<float>()[i]));
+  return out;
 }
 
 }  // namespace
@@ -246,26 +299,121 @@ Tensor part_of(const Tensor& whole, const AxisCut& cut, int num_parts, int posit
   return join(blocks, cut.dim);
 }
 
+namespace {
+
+// Nodes of the last graph can be cut only as those of all graphs can, whose parts may be larger by one.
+void keep_common(const std::vector<graph::Graph>& graphs, ShardRequest& request) {
+  std::vector<NodeOptions> known;
+  for (const graph::Graph& g : graphs) known.emplace_back(g, request.axis);
+  std::map<const Node*, std::int32_t> ids;
+  for (std::int32_t id = 0; id < graphs.back().size(); ++id) ids.emplace(&graphs.back().node(id), id);
+  request.allowed = [known, ids, asked = request.allowed](const Node& node, const op::LayoutOption& option) {
+    if (asked && !asked(node, option)) return false;
+    const auto equal = [&](const op::LayoutOption& o) {
+      return o.inputs == option.inputs && o.outputs == option.outputs;
+    };
+    return std::all_of(known.begin(), known.end(), [&](const NodeOptions& of) {
+      const auto& all = of.of(ids.at(&node));
+      return std::any_of(all.begin(), all.end(), equal);
+    });
+  };
+}
+
+}  // namespace
+
+AxisCosts costs_that_cut() {
+  AxisCosts costs;
+  costs.machine.flops_per_second_per_core = 1e5;
+  costs.machine.bytes_per_second = 1e6;
+  costs.machine.op_overhead_ns = 0;
+  costs.comm = cost::CommModel({.latency_ns = 0, .bytes_per_second = 1e12, .message_overhead_ns = 0}, {});
+  return costs;
+}
+
+Result<CutOverMesh> cut_over(const graph::Graph& whole, const Mesh& mesh, const Restriction& restriction) {
+  CutOverMesh out{mesh, {whole}, {{}}};
+  for (const Axis& of : mesh.axes) {
+    const ShardAxis axis{of.name, of.size};
+    ShardRequest request;
+    request.axis = axis;
+    request.costs = costs_that_cut();
+    request.seconds_per_held_byte = 1e-9;
+    TR_RETURN_IF_ERROR(restriction(out.graphs.back(), request));
+    for (const graph::Graph& g : out.graphs)
+      if (g.size() != out.graphs.back().size())
+        return error(Code::kInvalid, "graphs of ranks have {} and {} nodes", g.size(),
+                     out.graphs.back().size());
+    if (out.graphs.size() > 1) keep_common(out.graphs, request);
+    TR_ASSIGN_OR_RETURN(const AxisLayouts last, choose_layouts(out.graphs.back(), request));
+    const StoredOptions stored = store_options(last);
+    CutOverMesh next{mesh, {}, {}};
+    for (std::size_t g = 0; g < out.graphs.size(); ++g) {
+      TR_ASSIGN_OR_RETURN(const AxisLayouts layouts, restore_options(out.graphs[g], axis, stored));
+      for (int p = 0; p < axis.num_parts; ++p) {
+        TR_ASSIGN_OR_RETURN(graph::Graph part, shard_graph(out.graphs[g], layouts, p));
+        next.graphs.push_back(std::move(part));
+        next.chosen.push_back(out.chosen[g]);
+        next.chosen.back().push_back(outcome_of(out.graphs[g], layouts));
+      }
+    }
+    out = std::move(next);
+  }
+  return out;
+}
+
+Result<std::vector<Tensors>> run_ranks(const CutOverMesh& cut, const Tensors& fed) {
+  std::vector<Tensors> own;
+  for (int rank = 0; rank < cut.mesh.num_ranks(); ++rank) {
+    Tensors mine = fed;
+    for (const auto& [name, layout] : cut.chosen[at(rank)][0].variables)
+      mine[name] = part_of_rank(cut, rank, fed.at(name), [&, &variable = name](const auto& axis) {
+        return axis.variables.at(variable);
+      });
+    const std::vector<int> place = cut.mesh.coordinates(rank);
+    for (std::size_t a = 0; a < place.size(); ++a)
+      mine.insert_or_assign(position_input({cut.mesh.axes[a].name, cut.mesh.axes[a].size}),
+                            new_tensor({DType::kI64, {}}, place[a]));
+    own.push_back(std::move(mine));
+  }
+  std::vector<Values> values(cut.graphs.size());
+  TR_RETURN_IF_ERROR(run_in_lock_step(cut.graphs, cut.mesh, own, values));
+  std::vector<Tensors> out;
+  for (std::size_t rank = 0; rank < values.size(); ++rank)
+    out.push_back(outputs_of(cut.graphs[rank], values[rank]));
+  return out;
+}
+
+void expect_close(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what) {
+  ASSERT_EQ(got.type(), expected.type()) << what;
+  const std::vector<double> a = doubles(got), b = doubles(expected);
+  if (got.dtype() != DType::kF64) tolerance = std::max(tolerance, 1e-6);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    ASSERT_NEAR(a[i], b[i], tolerance * std::max(1.0, std::abs(b[i]))) << what << ", element " << i;
+}
+
+void expect_ranks_give(const CutOverMesh& cut, const std::vector<Tensors>& got, const Tensors& expected,
+                       double tolerance) {
+  for (int rank = 0; rank < cut.mesh.num_ranks(); ++rank) {
+    const auto& outputs = cut.graphs[at(rank)].outputs();
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      const std::string& name = outputs[o].first;
+      const Tensor wanted =
+          part_of_rank(cut, rank, expected.at(name), [&](const auto& axis) { return axis.outputs[o]; });
+      expect_close(got[at(rank)].at(name), wanted, tolerance,
+                   fmt::format("{} at {}", name, cut.mesh.rank_text(rank)));
+    }
+  }
+}
+
 Result<std::vector<Tensors>> run_positions(const graph::Graph& whole, const AxisLayouts& layouts,
                                            const Tensors& fed, const ChunkRequest& chunks) {
-  std::vector<graph::Graph> graphs;
-  std::vector<Tensors> own;
-  const int parts = layouts.axis.num_parts;
-  for (int p = 0; p < parts; ++p) {
-    TR_ASSIGN_OR_RETURN(graph::Graph g, shard_in_chunks(whole, layouts, chunks, p));
-    Tensors mine = fed;
-    for (const auto& [name, v] : whole.variables())
-      mine[name] = part_of(fed.at(name), layouts.cut_of(whole, name), parts, p);
-    const Tensor position = new_tensor({DType::kI64, {}}, p);
-    mine.insert_or_assign(position_input(layouts.axis), position);
-    own.push_back(std::move(mine));
-    graphs.push_back(std::move(g));
+  CutOverMesh cut{{{{layouts.axis.name, layouts.axis.num_parts}}}, {}, {}};
+  for (int p = 0; p < layouts.axis.num_parts; ++p) {
+    TR_ASSIGN_OR_RETURN(graph::Graph part, shard_in_chunks(whole, layouts, chunks, p));
+    cut.graphs.push_back(std::move(part));
+    cut.chosen.push_back({outcome_of(whole, layouts)});
   }
-  std::vector<Values> values(at(parts));
-  TR_RETURN_IF_ERROR(run_in_lock_step(graphs, own, values));
-  std::vector<Tensors> out;
-  for (int p = 0; p < parts; ++p) out.push_back(outputs_of(graphs[at(p)], values[at(p)]));
-  return out;
+  return run_ranks(cut, fed);
 }
 
 }  // namespace trireme::parallel::testing

@@ -32,8 +32,12 @@ bool cuts_samples(const LayoutOption& option) {
   return std::any_of(option.outputs.begin(), option.outputs.end(), first);
 }
 bool is_image(const graph::Node& node) { return !node.outputs.empty() && node.outputs[0].shape.rank() == 4; }
-bool not_by_samples(const graph::Node& node, const LayoutOption& option, int) {
-  return !is_image(node) || node.inputs.empty() || !cuts_samples(option);
+// Rows and columns only: neither samples nor channels, nor sums over these.
+bool only_sides(const graph::Node& node, const LayoutOption& option, int) {
+  if (!is_image(node) || node.inputs.empty()) return true;
+  const auto is_other = [](const AxisCut& cut) { return cut.dim == 0 || cut.dim == 1; };
+  if (option.outputs[0] == op::kPartial) return !is_other(option.inputs[0]);
+  return !is_other(option.outputs[0]);
 }
 bool never_by_samples(const graph::Node& node, const LayoutOption& option, int) {
   return node.inputs.empty() || node.outputs[0].shape.rank() < 3 || !cuts_samples(option);
@@ -68,7 +72,7 @@ constexpr StyleRow kStyles[] = {
     {"one-weird-trick", "Convolutions cut their samples, fully connected layers their weights.",
      one_weird_trick, nullptr, has_products, "it has no fully connected layers; use data"},
     {"spatial", "Weights whole; images are cut in height or width, with exchanges at the edges.", only_whole,
-     not_by_samples, has_images,
+     only_sides, has_images,
      "it computes no images with so many rows or columns; use a smaller axis, or data or tensor"},
     {"sequence", "Weights whole; the tokens of a text are cut, and heads within attention.", only_whole,
      never_by_samples, has_tokens,
@@ -80,15 +84,21 @@ constexpr StyleRow kStyles[] = {
      "style"},
 };
 
-// The value itself in a product of 16 bits.
-graph::Value before_casts(const graph::Graph& graph, graph::Value v) {
-  while (graph.node(v.node).def == &op::kCast) v = graph.node(v.node).inputs[0];
+// What only brings a value to where it is computed with: a cast for products of 16 bits, and what other axes
+// of the mesh have put between a variable and its readers.
+bool brings(const graph::Node& node) {
+  static const std::set<const op::OpDef*> kBringing{&op::kCast, &op::kTakePart, &op::kAllgather,
+                                                    &op::kAllToAll};
+  return kBringing.contains(node.def);
+}
+graph::Value brought(const graph::Graph& graph, graph::Value v) {
+  while (brings(graph.node(v.node))) v = graph.node(v.node).inputs[0];
   return v;
 }
 
-// Whether the value, cast or not, is a product of a batch.
+// Whether the value is a product of a batch.
 bool is_batch_of_products(const graph::Graph& graph, graph::Value v) {
-  const graph::Node& node = graph.node(before_casts(graph, v).node);
+  const graph::Node& node = graph.node(brought(graph, v).node);
   return node.def == &op::kMatmul && node.outputs[0].shape.rank() >= 3;
 }
 
@@ -114,9 +124,9 @@ std::map<std::string, VariableUse> uses_of(const graph::Graph& graph) {
   }
   for (std::int32_t id = 0; id < graph.size(); ++id) {
     const graph::Node& node = graph.node(id);
-    if (node.def == &op::kCast) continue;
+    if (brings(node)) continue;
     for (const graph::Value v : node.inputs) {
-      const graph::Value read = before_casts(graph, v);
+      const graph::Value read = brought(graph, v);
       if (const auto found = names.find(read.node); found != names.end())
         note_use(graph, node, graph.type(read).shape, uses.at(found->second));
     }
