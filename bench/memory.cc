@@ -2,7 +2,7 @@
 //
 // Every case is a fresh process that trains a few steps with evaluation and a checkpoint. Two figures are
 // measured over the run, the samples being loaded before: *tensors*, the peak of what the CPU's device has
-// given out (its aligned operator new is counted here; transports and vectors use others), and *resident*,
+// given out (tensor/host_memory.h; transports and vectors use other memory), and *resident*,
 // the peak of the resident set above what it was before. The estimate is of tensors and must be within 5 % of
 // them; resident memory beside it also has code and primitives that kernel libraries make, stacks and the
 // allocator's own, and lacks pages that nobody touched. Exits 1 when an estimate is off.
@@ -20,12 +20,12 @@
 #include <string>
 #include <vector>
 
-#include "bench/counted_memory.h"
 #include "trireme/base/units.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/prepare/memory_estimate.h"
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/start/in_process.h"
+#include "trireme/tensor/host_memory.h"
 
 namespace trireme {
 namespace {
@@ -96,14 +96,15 @@ Result<bool> measure(const Case& c, const std::string& folder) {
   TR_ASSIGN_OR_RETURN(const prepare::MemoryEstimate estimate,
                       prepare::estimate_memory(job, input, runtime::num_cores()));
   std::ofstream("/proc/self/clear_refs") << "5";  // the peak of the resident set starts anew
-  const std::int64_t live = live_bytes, resident = status_bytes("VmRSS");
-  peak_bytes = live;
+  const std::int64_t live = host_memory().live_bytes, resident = status_bytes("VmRSS");
+  restart_host_peak();
   start::InProcessOptions options;
   options.job = job;
   options.run_dir = folder;
   options.data = *data;
   for (const auto& rank : start::train_in_process(options)) TR_RETURN_IF_ERROR(rank.status());
-  const std::int64_t tensors = peak_bytes - live, peak_resident = status_bytes("VmHWM") - resident;
+  const std::int64_t tensors = host_memory().peak_bytes - live,
+                     peak_resident = status_bytes("VmHWM") - resident;
   const double off = static_cast<double>(estimate.total_bytes()) / static_cast<double>(tensors) - 1;
   fmt::print("{:<13} {:>11} {:>11} {:>+7.2f} % {:>11} {:>+7.1f} %\n", c.name,
              format_bytes(static_cast<std::uint64_t>(estimate.total_bytes())),

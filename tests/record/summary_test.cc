@@ -67,6 +67,19 @@ TEST(Summary, WhereAFractionOfTheWorkersCompletesAStepTheFastWaitForTheLastOfTho
   EXPECT_EQ(shares[0].waits_for, 3) << "three are left";
 }
 
+TEST(Summary, TellsTheMemoryOfWorkersWhereAllOfThemKnowTheirs) {
+  std::vector<WorkerShare> shares(2);
+  shares[0].predicted_bytes = 3, shares[1].predicted_bytes = 4;
+  shares[0].peak_bytes = 5;
+  Summary s;
+  take_memory(shares, s);
+  EXPECT_EQ(to_json(s)["predicted_bytes_per_rank"], Json({3.0, 4.0}));
+  EXPECT_FALSE(to_json(s).contains("peak_bytes_per_rank"));
+  shares[1].peak_bytes = 6;
+  take_memory(shares, s);
+  EXPECT_EQ(to_json(s)["peak_bytes_per_rank"], Json({5.0, 6.0}));
+}
+
 TEST(Summary, SaysWhatEachWorkerDid) {
   Summary s;
   s.workers = 2;

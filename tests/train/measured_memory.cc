@@ -2,16 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/counted_memory.h"
 #include "trireme/start/in_process.h"
+#include "trireme/tensor/host_memory.h"
 
 namespace trireme::train::testing {
 
 std::int64_t most_bytes_of(const std::function<void()>& body) {
-  const std::int64_t before = live_bytes;
-  peak_bytes = before;
+  const std::int64_t before = host_memory().live_bytes;
+  restart_host_peak();
   body();
-  return peak_bytes - before;
+  return host_memory().peak_bytes - before;
 }
 
 std::int64_t measured_bytes(const job::Job& job, std::shared_ptr<const data::Dataset> data,

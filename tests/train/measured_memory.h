@@ -1,5 +1,5 @@
-// What whole runs hold in tensors. The memory of the CPU's device is counted (bench/counted_memory.h);
-// vectors, the samples and the messages of transports come from elsewhere.
+// What whole runs hold in tensors, as trireme/tensor/host_memory.h counts it; vectors, the samples and the
+// messages of transports come from elsewhere.
 #pragma once
 
 #include <cstdint>

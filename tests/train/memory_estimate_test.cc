@@ -8,6 +8,8 @@
 
 #include "tests/train/measured_memory.h"
 #include "tests/train/small_jobs.h"
+#include "trireme/job/job_options.h"
+#include "trireme/job/roles.h"
 #include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::train {
@@ -85,6 +87,8 @@ TEST(MemoryEstimate, HoldsForWorkersThatExchange) {
     job::Job job = job_of("mnist-mlp", 64);
     job.parallel.workers = 2;
     job.parallel.collective = collective;
+    job.parallel.transport = "inproc";
+    job.parallel.weights = "own";
     const auto estimate = prepare::estimate_memory(job, kDigits, std::max(1, runtime::num_cores() / 2));
     ASSERT_TRUE(estimate.ok()) << estimate.status().to_string();
     const std::int64_t exchange = estimate->bytes_of("exchange");
@@ -104,6 +108,7 @@ TEST(MemoryEstimate, KnowsWhatFactorsOfGradientsTake) {
   job.parallel.workers = 2;
   job.train.logical_shards = 4;
   job.parallel.codec = "factors";
+  job.parallel.transport = "inproc";
   const auto estimate = prepare::estimate_memory(job, kDigits, std::max(1, runtime::num_cores() / 2));
   ASSERT_TRUE(estimate.ok()) << estimate.status().to_string();
   const auto expected = static_cast<double>(estimate->total_bytes() - estimate->bytes_of("checkpoint"));
@@ -125,7 +130,11 @@ TEST(MemoryEstimate, CountsEveryShardOfTheBusiestWorker) {
   EXPECT_EQ(two->shards, 2);
   EXPECT_EQ(2 * six->bytes_of("values"), 6 * two->bytes_of("values"));
   EXPECT_EQ(one->bytes_of("exchange"), 0);
-  EXPECT_GT(two->bytes_of("exchange"), 0);
+  EXPECT_EQ(two->bytes_of("exchange"), 0) << "read where it lies in the memory of the host";
+  job.parallel.transport = "tcp";
+  const auto apart = prepare::estimate_memory(job, kDigits, 1);
+  ASSERT_TRUE(apart.ok());
+  EXPECT_GT(apart->bytes_of("exchange"), 0);
 }
 
 TEST(MemoryEstimate, KnowsTheStatesOfOptimisersAndRunningStatistics) {
@@ -179,6 +188,49 @@ TEST(MemoryEstimate, UnderALimitValuesAreComputedAgainAndTheBitsAreTheSame) {
   const Status refused = prepare::estimate_memory(job, kDigits, threads).status();
   EXPECT_EQ(refused.code(), Code::kExhausted);
   EXPECT_NE(refused.message().find("train.memory_limit: got "), std::string::npos) << refused.message();
+}
+
+job::Job on_mesh(job::Job job, const char* mesh) {
+  job.parallel.mesh = mesh;
+  job.options.set(job::kStyle.name, "tensor");
+  job::take_workers_of_mesh(job, false);
+  return job;
+}
+
+TEST(MemoryEstimate, OfAWorkerWithSeveralPartsOfTheModelIsTheirSum) {
+  job::Job job = on_mesh(job_of("mnist-mlp", 32), "data=1,model=2");
+  job.train.logical_tiles = 4;
+  const auto two = prepare::estimate_workers(job, kDigits, 1);
+  job.parallel.mesh = "data=1,model=4";
+  job.parallel.workers = 4;
+  const auto each = prepare::estimate_workers(job, kDigits, 1);
+  ASSERT_TRUE(two.ok() && each.ok()) << two.status().to_string();
+  ASSERT_EQ(two->size(), 2U);
+  ASSERT_EQ(each->size(), 4U);
+  EXPECT_EQ((*two)[0], (*each)[0] + (*each)[1]);
+  EXPECT_EQ((*two)[1], (*each)[2] + (*each)[3]);
+}
+
+TEST(MemoryEstimate, ALimitHoldsForEveryWorkerOfAMesh) {
+  const auto data = testing::few_digits(128, 16);
+  job::Job job = testing::small_job("mlp", 4, 1);
+  job.train.batch = 128;
+  const Json wide{{"kind", "dense"}, {"out", 128}}, norm{{"kind", "layer_norm"}};
+  job.model.layers = {wide, norm, wide, norm, wide, norm, {{"kind", "classifier"}}};
+  job = on_mesh(job, "data=1,model=2");
+  job.parallel.transport = "inproc";
+  const int threads = std::max(1, runtime::num_cores() / 2);
+  const std::string hash = testing::hash_in_process(job, data);
+  ASSERT_EQ(hash.size(), 64U);
+  const auto most = [&] {
+    const auto workers = prepare::estimate_workers(job, kDigits, threads);
+    EXPECT_TRUE(workers.ok()) << workers.status().to_string();
+    return workers.ok() ? *std::max_element(workers->begin(), workers->end()) : 0;
+  };
+  const std::int64_t limit = most() - (16 << 10);
+  job.train.memory_limit = std::to_string(limit);
+  EXPECT_LE(most(), limit);
+  EXPECT_EQ(testing::hash_in_process(job, data), hash);
 }
 
 TEST(MemoryEstimate, NonsenseIsRefused) {

@@ -10,6 +10,12 @@ using collective::StepKind;
 
 }  // namespace
 
+std::size_t ProgramRun::scratch_needed(const RunRequest& request) {
+  std::size_t elems = 0;
+  for (const std::int64_t n : request.program->program.scratch_elems) elems += static_cast<std::size_t>(n);
+  return elems * static_cast<std::size_t>(request.elem_bytes);
+}
+
 Status ProgramRun::start(RunRequest request) {
   const bool phantom = rt_.is_phantom();
   const auto& program = request.program->program;
@@ -20,7 +26,10 @@ Status ProgramRun::start(RunRequest request) {
     const std::size_t bytes =
         static_cast<std::size_t>(program.scratch_elems[i]) * static_cast<std::size_t>(request.elem_bytes);
     if (scratch_[i].size_bytes() >= bytes) continue;
+    scratch_bytes_ -= scratch_[i].size_bytes();
+    scratch_[i] = Buffer();  // the old one goes before the new one comes
     TR_ASSIGN_OR_RETURN(scratch_[i], cpu_device().allocate(bytes));
+    scratch_bytes_ += bytes;
   }
   request_ = std::move(request);
   bases_.clear();

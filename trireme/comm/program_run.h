@@ -65,6 +65,9 @@ class ProgramRun {
   void message_failed() { --num_outstanding_; }
   // Gives back what the caller owns; the run can be started anew.
   void release();
+  // Scratch that it keeps for the next start, and what a program asks for.
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
+  static std::size_t scratch_needed(const RunRequest& request);
 
   bool is_finished() const { return num_done_ == num_steps() && num_outstanding_ == 0; }
   bool is_idle() const { return num_outstanding_ == 0; }
@@ -105,6 +108,7 @@ class ProgramRun {
   RunRequest request_;
   std::vector<std::byte*> bases_;  // per buffer; null: phantom
   std::vector<Buffer> scratch_;
+  std::size_t scratch_bytes_ = 0;
   std::vector<std::uint16_t> waiting_;  // dependencies left, or a state
   std::vector<std::uint32_t> ready_;
   std::vector<std::int64_t> added_;  // per step: elements that arrived() has added; empty: none

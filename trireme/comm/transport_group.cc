@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "trireme/tensor/host_memory.h"
 #include "trireme/tensor/host_zeros.h"
 
 namespace trireme::comm {
 
 Result<Tensor> TransportGroup::allocate(const TensorType& type) {
   const auto bytes = static_cast<std::size_t>(type.shape.num_elems()) * dtype_size(type.dtype);
-  auto memory = bytes == 0 || !direct_ ? nullptr : transport_->allocate_exchange(bytes);
+  auto memory = bytes == 0 || !direct_ ? nullptr : count_along(transport_->allocate_exchange(bytes), bytes);
   if (!memory) return allocate_zeros(rt_.is_phantom() ? phantom_device() : cpu_device(), type);
   std::byte* at = memory.get();
   return Tensor(Buffer::wrap(cpu_device(), at, bytes, std::move(memory)), type);

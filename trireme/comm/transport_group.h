@@ -101,7 +101,7 @@ class TransportGroup final : public Calls,
   void write_down_direct(const Request& r, collective::Kind told, const net::Fingerprint& fingerprint,
                          const net::CallId& id);
 
-  RunSlot& take_slot();
+  RunSlot& take_slot(const RunRequest& request);
   void free_slot(RunSlot& slot);
   void on_complete(std::uint64_t cookie, const Status& status) override;
   void on_piece(std::uint64_t cookie, std::uint64_t bytes) override;

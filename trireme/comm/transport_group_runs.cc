@@ -116,7 +116,7 @@ runtime::Task<Status> TransportGroup::run(Request r) {
 
   if (r.members != nullptr) r.members->bytes_sent += request.program->program.bytes_sent(request.elem_bytes);
 
-  RunSlot& slot = take_slot();
+  RunSlot& slot = take_slot(request);
   slot.failure = ok_status();
   write_down(slot, request, shape, !r.message);
   runtime::OneShot<Status> done(rt_);
@@ -159,7 +159,8 @@ void TransportGroup::write_down_direct(const Request& r, Kind told, const net::F
   if (std::exchange(direct_failed_, false)) membership_->compare_call(id);
 }
 
-TransportGroup::RunSlot& TransportGroup::take_slot() {
+// Runs keep their scratch: the free one with the least that is enough, or the one with most, which grows.
+TransportGroup::RunSlot& TransportGroup::take_slot(const RunRequest& request) {
   if (free_slots_.empty()) {
     const auto number = static_cast<std::uint32_t>(runs_.size());
     RunSlot& slot = runs_.emplace_back();
@@ -167,8 +168,15 @@ TransportGroup::RunSlot& TransportGroup::take_slot() {
                                             static_cast<RunListener&>(*this));
     return slot;
   }
-  RunSlot& slot = runs_[free_slots_.back()];
-  free_slots_.pop_back();
+  const std::size_t needed = ProgramRun::scratch_needed(request);
+  auto best = free_slots_.end() - 1;
+  for (auto it = free_slots_.begin(); it != free_slots_.end(); ++it) {
+    const std::size_t has = runs_[*it].run->scratch_bytes(), most = runs_[*best].run->scratch_bytes();
+    if (has == most) continue;
+    if (most < needed ? has > most : has >= needed && has < most) best = it;
+  }
+  RunSlot& slot = runs_[*best];
+  free_slots_.erase(best);
   return slot;
 }
 

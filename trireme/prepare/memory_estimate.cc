@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "trireme/comm/host_room.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/job/roles.h"
 #include "trireme/prepare/batch.h"
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/factors.h"
+#include "trireme/prepare/laid_out.h"
 #include "trireme/prepare/make_plan.h"
 #include "trireme/prepare/prepare.h"
 
@@ -49,10 +51,14 @@ Result<std::int64_t> batch_bytes(const model::ModelInput& input, std::int64_t sa
   return bytes;
 }
 
+// Whether the ranks of a host read each other's gradients where they lie.
+bool sums_in_place(const plan::Plan& plan) { return plan.transport == "shm"; }
+
 // Scratch of the first rank, which has as many shards as any, as if all buckets were under way at once, each
 // in a run of its own. How many really are is a matter of time.
 Result<std::int64_t> exchange_bytes(const plan::Plan& plan, std::int64_t dense_steps) {
   std::int64_t bytes = 0;
+  if (sums_in_place(plan)) return bytes;
   for (const plan::Bucket& bucket : plan.buckets) {
     if (bucket.sends_factors()) continue;                        // gathered in place
     if (bucket.message_bytes > 0 && dense_steps == 0) continue;  // see codec_bytes
@@ -118,11 +124,28 @@ std::int64_t bytes_of_variables(const auto& list) {
   return bytes;
 }
 
+// What this rank writes of a checkpoint: the first of those that hold a piece writes it.
+std::int64_t written_bytes(const Prepared& p, int replica) {
+  if (replica > 0) return 0;
+  std::int64_t bytes = 0;
+  const auto add = [&](const auto& list) {
+    for (const auto& variable : list)
+      if (p.tile == 0 || laid_out(p, variable.name, variable.type).whole != variable.type)
+        bytes += bytes_of_type(variable.type);
+  };
+  add(p.parameters), add(p.frozen), add(p.states), add(p.statistics);
+  return bytes;
+}
+
+std::int64_t shards_of(const job::Job& job, const plan::Plan& plan, int replica) {
+  const collective::LeafRun& run = plan.owners[static_cast<std::size_t>(replica)];
+  return run.count * job.parallel.agreement_options.integer(agree::kLocalReplicas);
+}
+
 // In the words of Replica: its variables, shards, feed, updates and evaluator.
-Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p, int threads) {
+Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p, int threads, int replica) {
   const plan::Plan& plan = p.plan;
-  const std::int64_t shards =
-      plan.owners.front().count * job.parallel.agreement_options.integer(agree::kLocalReplicas);
+  const std::int64_t shards = shards_of(job, plan, replica);
   const std::int64_t parameters = bytes_of_variables(p.parameters) + bytes_of_variables(p.frozen);
   const std::int64_t states = bytes_of_variables(p.states), statistics = bytes_of_variables(p.statistics);
   const exec::MemoryReport train = p.train->memory();
@@ -139,9 +162,15 @@ Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p,
   const std::int64_t eval_slots = at_once, factors = factor_bytes(p, at_once);
   TR_ASSIGN_OR_RETURN(const std::int64_t exchange,
                       exchange_bytes(plan, job::coding_of(job, p.sending).dense_steps));
+  const comm::HostRoomOptions room{plan.tiles, sums_in_place(plan)};
+  TR_ASSIGN_OR_RETURN(const std::int64_t moves, comm::host_room(p.train->graph(), room));
+  TR_ASSIGN_OR_RETURN(const std::int64_t eval_moves, comm::host_room(p.eval->graph(), room));
+  // The first worker of a host has the weights that all of them share.
+  const bool has_weights = !plan.shared_weights || replica == 0;
+  const std::int64_t frozen = bytes_of_variables(p.frozen);
   return std::vector<MemoryPart>{
-      {"parameters", "weights, frozen ones too", parameters},
-      {"optimizer", "its state", states},
+      {"parameters", "weights, frozen ones too", has_weights ? parameters : frozen},
+      {"optimizer", "its state", has_weights ? states : 0},
       {"statistics", "running means and variances", statistics},
       {"values", "activations and their gradients, places shared where lives allow",
        shards * train.values_bytes},
@@ -151,16 +180,16 @@ Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p,
       {"updates", "values of the optimizer's step", updates},
       {"evaluation", "values and samples of evaluating", eval_slots * (arena_of(p.eval) + eval_batch)},
       {"exchange", "scratch of the collective, as if all buckets were under way", exchange},
+      {"moves", "activations on their way along the axes of a mesh", shards * moves + eval_moves},
       {"codec", "what encoders keep back, and encoded messages", codec_bytes(job, p, shards)},
-      {"checkpoint", "the copy that is written while training continues", parameters + states + statistics},
+      {"checkpoint", "the copy that is written while training continues", written_bytes(p, replica)},
   };
 }
 
 // In the words of Replica and DeviceRun. A model that is resident is there once; otherwise every execution
 // has copies of what it reads and writes.
-Result<std::vector<MemoryPart>> gpu_parts_of(const job::Job& job, const Prepared& p) {
-  const std::int64_t shards =
-      p.plan.owners.front().count * job.parallel.agreement_options.integer(agree::kLocalReplicas);
+Result<std::vector<MemoryPart>> gpu_parts_of(const job::Job& job, const Prepared& p, int replica) {
+  const std::int64_t shards = shards_of(job, p.plan, replica);
   const exec::MemoryReport train = p.train->memory(), eval = p.eval->memory();
   std::int64_t model = 0, buckets = 0, updates = 0;
   const std::int64_t codec = p.resident ? gpu_codec_bytes(job, p, shards) : 0;
@@ -197,6 +226,18 @@ Result<std::vector<MemoryPart>> gpu_parts_of(const job::Job& job, const Prepared
   };
 }
 
+// Workers of one host, unless the job says otherwise.
+PrepareOptions options_of(const job::Job& job, int threads) {
+  PrepareOptions options;
+  const parallel::Mesh mesh = job::roles_of(job).mesh;
+  const bool is_open = job.parallel.transport == "auto";
+  options.replicas = mesh.num_replicas();
+  options.tiles = job::tiles_of(job);
+  options.compute_threads = threads;
+  options.transport = !is_open ? job.parallel.transport : job.parallel.link.empty() ? "shm" : "tcp";
+  return options;
+}
+
 }  // namespace
 
 std::int64_t MemoryEstimate::total_bytes() const {
@@ -212,11 +253,7 @@ std::int64_t MemoryEstimate::bytes_of(std::string_view part) const {
 
 Result<MemoryEstimate> estimate_memory(const job::Job& job, const model::ModelInput& input, int threads) {
   TR_RETURN_IF_ERROR(check(job, threads));
-  PrepareOptions options;
-  const parallel::Mesh mesh = job::roles_of(job).mesh;
-  options.replicas = mesh.num_replicas();
-  options.tiles = job::tiles_of(job);
-  options.compute_threads = threads;
+  const PrepareOptions options = options_of(job, threads);
   TR_ASSIGN_OR_RETURN(const auto prepared, prepare(job, input, options));
   TR_ASSIGN_OR_RETURN(MemoryEstimate estimate, estimate_prepared(job, *prepared, threads));
   // The first worker has as many parts of the model as any, and the first part is as large as any.
@@ -226,15 +263,40 @@ Result<MemoryEstimate> estimate_memory(const job::Job& job, const model::ModelIn
   return estimate;
 }
 
-Result<MemoryEstimate> estimate_prepared(const job::Job& job, const Prepared& prepared, int threads) {
+Result<std::vector<std::int64_t>> estimate_workers(const job::Job& job, const model::ModelInput& input,
+                                                   int threads) {
+  TR_RETURN_IF_ERROR(check(job, threads));
+  PrepareOptions options = options_of(job, threads);
+  TR_ASSIGN_OR_RETURN(const job::Seating seating, job::seating_of(job, options.tiles));
+  std::vector<std::int64_t> bytes(static_cast<std::size_t>(seating.num_workers), 0);
+  for (int tile = 0; tile < options.tiles; ++tile) {
+    options.tile = tile;
+    TR_ASSIGN_OR_RETURN(const auto prepared, prepare(job, input, options));
+    if (tile == 0) options.fixed = std::make_shared<const plan::Plan>(prepared->plan);
+    for (int replica = 0; replica < options.replicas; ++replica) {
+      TR_ASSIGN_OR_RETURN(const MemoryEstimate own, estimate_rank(job, *prepared, threads, replica));
+      const auto rank = static_cast<std::size_t>(replica * options.tiles + tile);
+      bytes[static_cast<std::size_t>(seating.workers[rank])] += own.total_bytes();
+    }
+  }
+  return bytes;
+}
+
+Result<MemoryEstimate> estimate_rank(const job::Job& job, const Prepared& prepared, int threads,
+                                     int replica) {
   const plan::Plan& plan = prepared.plan;
-  MemoryEstimate out{plan.shard_batch, plan.owners.front().count, plan.shard_threads, {}};
+  const collective::LeafRun& own = plan.owners[static_cast<std::size_t>(replica)];
+  MemoryEstimate out{plan.shard_batch, own.count, plan.shard_threads, {}};
   if (prepared.device != nullptr) {
-    TR_ASSIGN_OR_RETURN(out.parts, gpu_parts_of(job, prepared));
+    TR_ASSIGN_OR_RETURN(out.parts, gpu_parts_of(job, prepared, replica));
   } else {
-    TR_ASSIGN_OR_RETURN(out.parts, parts_of(job, prepared, threads));
+    TR_ASSIGN_OR_RETURN(out.parts, parts_of(job, prepared, threads, replica));
   }
   return out;
+}
+
+Result<MemoryEstimate> estimate_prepared(const job::Job& job, const Prepared& prepared, int threads) {
+  return estimate_rank(job, prepared, threads, 0);
 }
 
 // The estimate is nearly linear in the batch, so guesses between a batch that fits and one that does not

@@ -37,7 +37,14 @@ struct MemoryEstimate {
 // What the job's busiest worker needs, which has `threads` compute threads.
 Result<MemoryEstimate> estimate_memory(const job::Job& job, const model::ModelInput& input, int threads);
 
-// What a worker whose graphs are compiled holds on its GPU where it has one, else on the host.
+// What each worker needs, in their order: all that is in memory of its ranks.
+Result<std::vector<std::int64_t>> estimate_workers(const job::Job& job, const model::ModelInput& input,
+                                                   int threads);
+
+// What a rank whose graphs are compiled holds on its GPU where it has one, else on the host: the one of that
+// replica (the coordinate along the data axis) at the position that `prepared` is of.
+Result<MemoryEstimate> estimate_rank(const job::Job& job, const Prepared& prepared, int threads, int replica);
+// The same for the first replica, which has as much as any.
 Result<MemoryEstimate> estimate_prepared(const job::Job& job, const Prepared& prepared, int threads);
 
 // Before anything is allocated: kExhausted where the job needs more than its GPU has free, with what is

@@ -4,6 +4,7 @@
 
 #include "trireme/base/units.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/job/roles.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/prepare/memory_estimate.h"
 #include "trireme/prepare/prepared.h"
@@ -56,7 +57,10 @@ Status keep_below_limit(const job::Job& job, int threads, const Prepared& prepar
   constexpr int kRounds = 4;  // what is compiled shares places a little otherwise than the pass believes
   if (job.train.memory_limit.empty()) return {};
   TR_ASSIGN_OR_RETURN(const std::uint64_t parsed, parse_bytes(job.train.memory_limit));
-  const auto limit = static_cast<std::int64_t>(parsed);
+  // A worker's limit is for all parts of the model that it has.
+  TR_ASSIGN_OR_RETURN(const job::Seating seating, job::seating_of(job, prepared.plan.tiles));
+  const auto seats = std::count(seating.workers.begin(), seating.workers.end(), 0);
+  const auto limit = static_cast<std::int64_t>(parsed) / seats;
   for (int round = 0;; ++round) {
     TR_ASSIGN_OR_RETURN(const MemoryEstimate now, estimate_prepared(job, prepared, threads));
     const std::int64_t over = now.total_bytes() - limit, shards = std::max<std::int64_t>(1, now.shards);

@@ -63,6 +63,16 @@ void attribute_waiting(std::vector<WorkerShare>& shares, int needed) {
   }
 }
 
+void take_memory(const std::vector<WorkerShare>& shares, Summary& summary) {
+  const auto take = [&](double WorkerShare::*field, std::vector<double>& to) {
+    to.clear();
+    for (const WorkerShare& s : shares) to.push_back(s.*field);
+    if (std::any_of(to.begin(), to.end(), [](double bytes) { return bytes <= 0; })) to.clear();
+  };
+  take(&WorkerShare::peak_bytes, summary.peak_bytes);
+  take(&WorkerShare::predicted_bytes, summary.predicted_bytes);
+}
+
 namespace {
 
 const char* task_name(model::ModelTask task) {
@@ -156,6 +166,8 @@ Json to_json(const Summary& s) {
     json["bytes_by_axis"] = s.bytes_by_axis;
     json["exposed_by_axis"] = s.exposed_by_axis;
   }
+  if (!s.peak_bytes.empty()) json["peak_bytes_per_rank"] = s.peak_bytes;
+  if (!s.predicted_bytes.empty()) json["predicted_bytes_per_rank"] = s.predicted_bytes;
   if (!s.has_test) json.erase("test_loss"), json.erase("test_accuracy");
   if (s.best) {
     json["best"] = to_json(*s.best);

@@ -24,6 +24,8 @@ struct WorkerShare {
   int waits_for = -1;          // the rank that it waited for longest; -1: nobody
   double data_seconds = 0;     // waiting for samples
   double bytes_sent = 0;
+  double peak_bytes = 0;       // the most that its process had in tensors at one time; 0: not known
+  double predicted_bytes = 0;  // the same, as estimated before the run; 0: not known
   bool lost = false;
 };
 
@@ -46,6 +48,8 @@ struct Summary {
   std::string mesh, style;
   std::int32_t tiles = 1;
   std::map<std::string, double> bytes_by_axis, exposed_by_axis;
+  // By worker: the most bytes in tensors at one time, counted and as predicted; empty: not known.
+  std::vector<double> peak_bytes, predicted_bytes;
   double bytes_sent_per_step = 0;  // per worker, on the wire
   double bytes_dense_per_step = 0;
   double compute_seconds = 0, exposed_seconds = 0, data_wait_seconds = 0;  // per step, means
@@ -88,6 +92,9 @@ struct Summary {
 // much as that one took longer for as many steps is waiting for it. `needed`: a step is complete with so many
 // of the workers, the fastest; 0: all. Lost ones are waited for by nobody.
 void attribute_waiting(std::vector<WorkerShare>& shares, int needed = 0);
+
+// peak_bytes and predicted_bytes of `shares`, where all of them know theirs.
+void take_memory(const std::vector<WorkerShare>& shares, Summary& summary);
 
 Json to_json(const Summary& summary);
 

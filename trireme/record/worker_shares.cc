@@ -7,7 +7,7 @@
 namespace trireme::record {
 namespace {
 
-constexpr std::size_t kFields = 6;  // numbers of a share
+constexpr std::size_t kFields = 8;  // numbers of a share
 
 std::array<double, kFields> numbers_of(const WorkerShare& s) {
   return {static_cast<double>(s.steps),
@@ -15,7 +15,9 @@ std::array<double, kFields> numbers_of(const WorkerShare& s) {
           s.compute_seconds,
           s.exposed_seconds,
           s.data_seconds,
-          s.bytes_sent};
+          s.bytes_sent,
+          s.peak_bytes,
+          s.predicted_bytes};
 }
 
 WorkerShare share_of(int worker, const double* n) {
@@ -27,6 +29,8 @@ WorkerShare share_of(int worker, const double* n) {
   s.exposed_seconds = n[3];
   s.data_seconds = n[4];
   s.bytes_sent = n[5];
+  s.peak_bytes = n[6];
+  s.predicted_bytes = n[7];
   return s;
 }
 
@@ -65,6 +69,8 @@ std::vector<WorkerShare> by_worker(const std::vector<WorkerShare>& shares, const
     all.exposed_seconds = std::max(all.exposed_seconds, s.exposed_seconds);
     all.data_seconds = std::max(all.data_seconds, s.data_seconds);
     all.bytes_sent += s.bytes_sent;
+    all.peak_bytes = std::max(all.peak_bytes, s.peak_bytes);  // of one process
+    all.predicted_bytes += s.predicted_bytes;
   }
   attribute_waiting(out);
   return out;

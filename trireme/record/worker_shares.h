@@ -12,7 +12,7 @@ runtime::Task<Result<std::vector<WorkerShare>>> gather_shares(runtime::Runtime& 
                                                               WorkerShare mine);
 
 // Where workers have several ranks: `workers` by rank. The ranks of one share cores and step together, so
-// times are the longest of them, and bytes add up.
+// times are the longest of them, and bytes add up (the memory of a worker is that of its process).
 std::vector<WorkerShare> by_worker(const std::vector<WorkerShare>& shares, const std::vector<int>& workers);
 
 }  // namespace trireme::record

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/job/roles.h"
+#include "trireme/tensor/host_memory.h"
 
 namespace trireme::start {
 namespace {
@@ -38,6 +39,7 @@ std::vector<Result<record::Summary>> train_in_process(const InProcessOptions& op
       context.transport = "inproc";
       context.connect.rank = rank;
       context.connect.world = world;
+      context.owns_process = world == 1;
       context.run_dir = options.run_dir;
       context.data = options.data;
       context.machine.cores = real.compute_threads;
@@ -49,6 +51,7 @@ std::vector<Result<record::Summary>> train_in_process(const InProcessOptions& op
       rt->run(run_rank(std::move(context), &results[at]));
     });
   }
+  restart_host_peak();
   runtime::run_in_threads(std::move(bodies));
   return results;
 }

@@ -171,6 +171,7 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   if (run.id.rank == 0) progress = observer.progress();
   context.rt = &rt;
   context.job = *job;
+  context.owns_process = true;
   context.run_dir = run.run_dir;
   context.local_rank = run.id.local_rank;
   context.may_spin = run.id.local_world <= run.host_cores;

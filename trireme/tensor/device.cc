@@ -1,24 +1,10 @@
 #include "trireme/tensor/device.h"
 
-#include <cstdlib>
 #include <cstring>
 
+#include "trireme/tensor/host_memory.h"
+
 namespace trireme {
-
-namespace {
-constexpr std::size_t kAlignment = 64;  // a cache line, and what the widest vector load wants
-}  // namespace
-
-// Where the CPU's device takes its memory. Weak, so that a program may count it (bench/counted_memory.h).
-// Not operator new: a program may have told that to end the process (runtime/real/exhausted.h), and this
-// failure is somebody's to handle.
-void* allocate_host_memory(std::size_t bytes);
-void free_host_memory(void* memory);
-__attribute__((weak)) void* allocate_host_memory(std::size_t bytes) {
-  const std::size_t padded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  return padded < bytes ? nullptr : std::aligned_alloc(kAlignment, padded);
-}
-__attribute__((weak)) void free_host_memory(void* memory) { std::free(memory); }
 
 namespace {
 
@@ -44,12 +30,12 @@ class CpuDevice final : public Device {
   std::string name() const override { return "cpu"; }
   Result<Buffer> allocate(std::size_t bytes) override {
     if (bytes == 0) return Buffer::wrap(*this, nullptr, 0);
-    void* memory = allocate_host_memory(bytes);
+    std::shared_ptr<std::byte> memory = take_host_memory(bytes);
     if (memory == nullptr) {
       return error(Code::kExhausted, "[device] out of memory on cpu: got a request for {} bytes", bytes);
     }
-    std::shared_ptr<void> owner(memory, free_host_memory);
-    return Buffer::wrap(*this, static_cast<std::byte*>(memory), bytes, std::move(owner));
+    std::byte* const at = memory.get();
+    return Buffer::wrap(*this, at, bytes, std::move(memory));
   }
   Status copy(const Buffer& from, const Buffer& to, DeviceStream*) override {
     TR_RETURN_IF_ERROR(check_copy(from, to));

@@ -5,6 +5,7 @@
 
 #include "trireme/job/job_options.h"
 #include "trireme/prepare/memory_estimate.h"
+#include "trireme/tensor/host_memory.h"
 #include "trireme/train/seated.h"
 
 namespace trireme::train {
@@ -45,6 +46,13 @@ record::WorkerShare LockStepWorker::own_share() const {
   s.exposed_seconds = to_seconds(totals_.exposed_ns);
   s.data_seconds = to_seconds(totals_.data_ns);
   s.bytes_sent = static_cast<double>(group_.stats().bytes_sent);
+  const prepare::Prepared& prepared = *start_.prepared;
+  const auto memory = prepare::estimate_rank(c_.job, prepared, rt_.compute_threads(), lines_->replica());
+  if (memory.ok()) s.predicted_bytes = static_cast<double>(memory->total_bytes());
+  if (const std::optional<Json> gpu = prepare::gpu_memory(c_.job, prepared))
+    s.peak_bytes = gpu->value("measured_bytes", 0.0);
+  else if (c_.owns_process)
+    s.peak_bytes = static_cast<double>(host_memory().peak_bytes);
   return s;
 }
 
@@ -93,6 +101,7 @@ record::Summary LockStepWorker::summarise() const {
   if (const std::optional<Json> memory = prepare::gpu_memory(c_.job, *start_.prepared))
     s.rule["gpu_memory"] = *memory;
   if (!codec_changes_.empty()) s.rule["codec_changes"] = codec_changes_;
+  record::take_memory(shares_.empty() ? std::vector{own_share()} : shares_, s);
   s.measured_step_seconds = to_seconds(account_.train_ns()) / n;
   s.finished = at().batches >= total_batches() || at().has_ended();
   account_.complete(s);

@@ -22,6 +22,7 @@ struct RankContext {
   std::unique_ptr<net::Transport> connected;  // not null: this one is used, nobody connects
   int local_rank = 0;                         // among the ranks of this host
   std::optional<bool> may_spin;               // enough cores for all ranks of this host; else found by world
+  bool owns_process = false;                  // no other worker runs in this process: its memory can be told
   std::string run_dir;                        // empty: nothing is read or written
   std::shared_ptr<const data::Dataset> data;  // its pixels may be empty on a phantom Runtime
   std::shared_ptr<Device> device;             // opened as train.device says; null: the host

@@ -2,7 +2,9 @@
 #include "trireme/base/units.h"
 #include "trireme/cli/inspect/parts.h"
 #include "trireme/cli/number_checks.h"
+#include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
 #include "trireme/prepare/memory_estimate.h"
 
 namespace trireme::cli {
@@ -11,7 +13,7 @@ namespace {
 struct InspectModelArgs {
   InspectSource model;
   int levels = 1, threads = 0;
-  std::string memory;
+  std::string memory, mesh, style;  // mesh, style: empty: as the job says
   bool json = false;
 };
 
@@ -19,17 +21,32 @@ struct Findings {
   InspectedModel model;
   prepare::ModelReport report;
   prepare::MemoryEstimate memory;
+  std::vector<std::int64_t> workers;                  // bytes of each, where a mesh cuts the model
   std::int64_t memory_bytes = 0, largest_batch = -1;  // -1: not asked for
 };
 
+Status apply(const InspectModelArgs& args, job::Job& job) {
+  if (!args.mesh.empty()) job.parallel.mesh = args.mesh;
+  if (!args.style.empty()) job.options.set(job::kStyle.name, args.style);
+  job::take_workers_of_mesh(job, false);
+  if (args.mesh.empty() && args.style.empty()) return {};
+  job::Job checked = job;
+  if (checked.data.path.empty()) checked.data.path = ".";  // the memory is known without the data
+  return job::check_job(checked);
+}
+
 Result<Findings> find_out(const InspectModelArgs& args) {
   Findings f;
-  TR_ASSIGN_OR_RETURN(f.model, load_inspected(args.model));
+  TR_ASSIGN_OR_RETURN(f.model,
+                      load_inspected(args.model, [&args](job::Job& job) { return apply(args, job); }));
   const job::Job& job = f.model.job;
   const model::ModelInput& input = f.model.input.input;
   const int workers = static_cast<int>(std::clamp<std::int64_t>(job.parallel.workers, 1, 1 << 16));
   const int threads = args.threads > 0 ? args.threads : std::max(1, f.model.compute_threads / workers);
   TR_ASSIGN_OR_RETURN(f.memory, prepare::estimate_memory(job, input, threads));
+  if (job::tiles_of(job) > 1) {
+    TR_ASSIGN_OR_RETURN(f.workers, prepare::estimate_workers(job, input, threads));
+  }
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs graphs,
                       job::build_job_model(job, input, f.memory.shard_batch));
   TR_ASSIGN_OR_RETURN(f.report, prepare::report_model(graphs, f.memory.shard_batch, args.levels));
@@ -67,6 +84,7 @@ Json memory_json(const Findings& f) {
               {"shard_batch", f.memory.shard_batch},
               {"shard_threads", f.memory.shard_threads},
               {"parts", parts}};
+  if (!f.workers.empty()) memory["predicted_bytes_per_rank"] = f.workers;
   if (f.largest_batch >= 0)
     memory.update({{"limit_bytes", f.memory_bytes}, {"largest_batch", f.largest_batch}});
   return memory;
@@ -150,6 +168,19 @@ std::string totals_text(const prepare::ModelReport& r) {
   return text + shares + "\n";
 }
 
+// "4.6 MiB (data 0, model 0), ..."; the first of many.
+std::string workers_text(const Findings& f) {
+  constexpr std::size_t kMost = 16;
+  const parallel::Mesh mesh = job::roles_of(f.model.job).mesh;
+  std::string text;
+  for (std::size_t w = 0; w < f.workers.size() && w < kMost; ++w)
+    text += fmt::format("  {:<24} {:>11}\n", mesh.rank_text(static_cast<int>(w)), bytes_text(f.workers[w]));
+  if (f.workers.size() > kMost)
+    text += fmt::format("  {} more, at most {}\n", f.workers.size() - kMost,
+                        bytes_text(*std::max_element(f.workers.begin(), f.workers.end())));
+  return "\nmemory of every worker\n" + text;
+}
+
 std::string memory_text(const Findings& f) {
   std::string text = fmt::format("\nmemory of a worker: {} shard{} of {} samples\n", f.memory.shards,
                                  f.memory.shards == 1 ? "" : "s", f.memory.shard_batch);
@@ -157,6 +188,7 @@ std::string memory_text(const Findings& f) {
     if (p.bytes > 0) text += fmt::format("  {:<12} {:>11}  {}\n", p.name, bytes_text(p.bytes), p.doc);
   text += fmt::format("  {:<12} {:>11}  and the samples themselves\n", "total",
                       bytes_text(f.memory.total_bytes()));
+  if (!f.workers.empty()) text += workers_text(f);
   if (f.largest_batch == 0)
     text += fmt::format("In {} not even one sample per shard fits.\n", bytes_text(f.memory_bytes));
   if (f.largest_batch > 0)
@@ -186,6 +218,8 @@ std::function<int()> add_inspect_model(Options& inspect) {
       ->check(integer_in(0, 64));
   sub->add_option("--memory", args->memory,
                   "Find the largest batch that fits into this memory per worker, such as 8GiB");
+  sub->add_option("--mesh", args->mesh, "Mesh of the workers, such as data=2,model=4 (parallel.mesh)");
+  sub->add_option("--style", args->style, "How the mesh cuts the model (parallel.style)");
   sub->add_option("--threads", args->threads,
                   "Kernel threads per worker. Default: the cores of this host divided by the workers")
       ->check(integer_in(1, 1024));
