@@ -293,6 +293,32 @@ TEST(FixedTree, IsProvedAndPricedForRandomLeafRuns) {
   }
 }
 
+TEST(FixedTreeReduceScatter, IsProvedAndPricedForRandomLeafRunsAndBlocks) {
+  const Algorithm& tree = **find_algorithm(Kind::kReduceScatter, "fixed-tree");
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    Philox rng(seed, 7);
+    ScheduleSpec spec = spec_of(Kind::kReduceScatter, 1 + static_cast<int>(rng.next_below(17)), 0);
+    spec.num_leaves = 1 + static_cast<std::int32_t>(rng.next_below(40));
+    spec.leaf_runs = random_runs(rng, spec.world, spec.num_leaves);
+    for (int i = 0; i < spec.world; ++i)
+      spec.count += spec.counts.emplace_back(rng.next_below(4) == 0 ? 0 : rng.next_below(50));
+    expect_proved_and_priced(tree, spec);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
+// Half of what an allreduce sends: a block never goes back down the tree.
+TEST(FixedTreeReduceScatter, SendsEveryBlockOnceWhereRunsAreEqual) {
+  const Algorithm& tree = **find_algorithm(Kind::kReduceScatter, "fixed-tree");
+  for (const int world : {2, 4, 8})
+    for (const std::int32_t each : {1, 2, 4}) {
+      ScheduleSpec spec = spec_of(Kind::kReduceScatter, world, 1000 * world);
+      spec.num_leaves = world * each;
+      for (int r = 0; r < world; ++r) spec.leaf_runs.push_back({r * each, each});
+      EXPECT_EQ(tree.price(spec).bytes_per_rank, 4 * 1000 * (world - 1)) << world << " x " << each;
+    }
+}
+
 TEST(FixedTree, IsLogarithmicallyDeepAndSpreadsItsBytes) {
   const Algorithm& tree = **find_algorithm(Kind::kAllreduce, "fixed-tree");
   const ScheduleSpec spec = spec_of(Kind::kAllreduce, 1024, std::int64_t{1024} * 16 * 1024);

@@ -65,6 +65,14 @@ runtime::Task<Status> find_lane(runtime::Runtime& rt, Calls& group, DirectCalls&
   co_return group.verdict();
 }
 
+// A sum of which every rank needs its own part only, by messages: nothing else travels.
+void send_parts(Request& r, int world) {
+  for (int rank = 0; rank < world; ++rank)
+    r.call.counts.push_back(
+        chunk_of(r.count, static_cast<std::int64_t>(dtype_size(r.dtype)), rank, world).size());
+  r.kind = Kind::kReduceScatter;
+}
+
 }  // namespace
 
 runtime::Task<Status> TransportGroup::run(Request r) {
@@ -106,6 +114,10 @@ runtime::Task<Status> TransportGroup::run(Request r) {
     const DirectEntry entry{book_, call};
     tell_waiting_on_loop();
     co_return co_await direct_->wait(started.number);
+  }
+  if (r.kind == Kind::kAllreduce && r.call.own_chunk && r.call.algorithm == "fixed-tree") {
+    send_parts(r, r.members == nullptr ? world() : static_cast<int>(r.members->ranks.size()));
+    if (told == Kind::kAllreduce) told = r.kind;
   }
   RunRequest request;
   CallShape shape;
