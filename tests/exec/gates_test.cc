@@ -97,6 +97,48 @@ TEST(Gates, OpenedBeforeTheRunDoNotHoldItAndCloseWithIt) {
   });
 }
 
+// y = (x * a) * a, read before and behind the first product.
+TEST(Gates, StandBeforeReadersUpToAnOutputOrBehindIt) {
+  Graph graph;
+  Builder b(graph);
+  const Value a = b.variable("a", kF32, {2});
+  const Value middle = b.mul(b.input("x", kF32, {2}), a);
+  b.output("middle", middle);
+  b.output("y", b.mul(b.add(middle, middle), a));
+  ASSERT_TRUE(b.status().ok());
+  using Readers = VariableGate::Readers;
+  CompileOptions options;
+  options.gates = {{{"a"}, Readers::kUpTo, "middle"}, {{"a"}, Readers::kBehind, "middle"}};
+  options.notices = {{.output = "", .variable = "", .after_gate = 0}};
+  const auto compiled = *compile(graph, options);
+  on_all([&](Runtime& rt) -> Task<void> {
+    Variables v;
+    EXPECT_TRUE(v.add("a", tensor({0, 0})).ok());
+    auto e = *make_execution(rt, compiled, {.variables = &v});
+    EXPECT_TRUE(e->feed("x", tensor({1, 2})).ok());
+    const auto set = [&](float to) { v.get("a")->data<float>()[0] = v.get("a")->data<float>()[1] = to; };
+    int opened = 0, read = 0;
+    e->on_held([&] {  // may be told more than once
+      set(opened == 0 ? 2.0F : 3.0F);
+      EXPECT_EQ(read, opened);
+      if (opened < 2) e->open(opened++);
+    });
+    e->on_notice([&](int, const std::shared_ptr<Event>&) {
+      ++read;
+      set(0);
+    });
+    EXPECT_TRUE((co_await e->run()).ok());
+    EXPECT_EQ(bits(*e->fetch("y")), bits(tensor({12, 24})));
+    EXPECT_EQ(opened, 2);
+    EXPECT_EQ(read, 1);
+  });
+  options.gates[0].split = "nothing";
+  EXPECT_EQ(compile(graph, options).status().code(), Code::kNotFound);
+  options.gates[0].split = "middle";
+  options.notices[0].after_gate = 2;
+  EXPECT_EQ(compile(graph, options).status().code(), Code::kInvalid);
+}
+
 TEST(Gates, TheTimeThatARunStandsStillIsKnown) {
   const Chain chain;
   const auto compiled = *compile(chain.graph, chain.options);

@@ -35,15 +35,24 @@ Status check_names(const Graph& whole, const Graph& live, const CompileOptions& 
       return error(Code::kNotFound, "[exec] bound output '{}' is not fetched; fetched are: {}", name,
                    fmt::join(output_names(live), ", "));
   for (const Notice& notice : options.notices) {
+    if (notice.after_gate >= 0) {
+      if (notice.after_gate < static_cast<int>(options.gates.size())) continue;
+      return error(Code::kInvalid, "[exec] notice after gate {} of {}", notice.after_gate,
+                   options.gates.size());
+    }
     if (!live.find_output(notice.output))
       return error(Code::kNotFound, "[exec] notice for output '{}', which is not fetched; fetched are: {}",
                    notice.output, fmt::join(output_names(live), ", "));
     if (notice.variable.empty() || whole.find_variable(notice.variable)) continue;
     return unknown_variable(whole, "notice", notice.variable);
   }
-  for (const VariableGate& gate : options.gates)
+  for (const VariableGate& gate : options.gates) {
+    if (gate.readers != VariableGate::Readers::kAll && !live.find_output(gate.split))
+      return error(Code::kNotFound, "[exec] gate around output '{}', which is not fetched; fetched are: {}",
+                   gate.split, fmt::join(output_names(live), ", "));
     for (const std::string& name : gate.variables)
       if (!whole.find_variable(name)) return unknown_variable(whole, "gate", name);
+  }
   if (options.width < 1)
     return error(Code::kInvalid, "[exec] width is {}, expected at least 1", options.width);
   return {};
@@ -127,13 +136,30 @@ std::vector<std::int32_t> readers_of(const Graph& graph, const std::vector<std::
   return nodes;
 }
 
+// The value that an output is a view of.
+Value made_value(const Graph& graph, const std::string& output, const ValueMap<Value>& roots) {
+  Value v = *graph.find_output(output);
+  while (graph::is_free(graph, v.node, roots) && !graph.node(v.node).def->has(op::kFeed))
+    v = graph.node(v.node).inputs[0];
+  return v;
+}
+
+// Nodes are in topological order: those up to the split wait for none behind it.
+std::vector<std::int32_t> gated_nodes(const Graph& graph, const VariableGate& gate,
+                                      const ValueMap<Value>& roots) {
+  std::vector<std::int32_t> nodes = readers_of(graph, gate.variables, roots);
+  if (gate.readers == VariableGate::Readers::kAll) return nodes;
+  const std::int32_t split = made_value(graph, gate.split, roots).node;
+  const bool behind = gate.readers == VariableGate::Readers::kBehind;
+  std::erase_if(nodes, [&](std::int32_t node) { return (node > split) != behind; });
+  return nodes;
+}
+
 // What must have ended before a notice: the node that writes the output, and every reader of the variable.
 std::vector<std::int32_t> watched_nodes(const Graph& graph, const Notice& notice,
                                         const ValueMap<Value>& roots) {
   std::vector<std::int32_t> nodes;
-  Value v = *graph.find_output(notice.output);
-  while (graph::is_free(graph, v.node, roots) && !graph.node(v.node).def->has(op::kFeed))
-    v = graph.node(v.node).inputs[0];
+  const Value v = made_value(graph, notice.output, roots);
   if (!graph.node(v.node).def->has(op::kFeed)) nodes.push_back(v.node);
   const std::vector<std::int32_t> readers = readers_of(graph, {notice.variable}, roots);
   nodes.insert(nodes.end(), readers.begin(), readers.end());
@@ -310,9 +336,10 @@ Result<std::shared_ptr<const CompiledGraph>> compile(const Graph& graph, Compile
   for (const External& e : plan->bound) plan->pinned.push_back(e.value);
   const ValueMap<Value> roots = graph::storage_roots(plan->program, plan->pinned);
   NodeLists watched, gated;
-  for (const Notice& notice : options.notices) watched.push_back(watched_nodes(plan->program, notice, roots));
-  for (const VariableGate& gate : options.gates)
-    gated.push_back(readers_of(plan->program, gate.variables, roots));
+  for (const VariableGate& gate : options.gates) gated.push_back(gated_nodes(plan->program, gate, roots));
+  for (const Notice& notice : options.notices)
+    watched.push_back(notice.after_gate >= 0 ? gated[static_cast<std::size_t>(notice.after_gate)]
+                                             : watched_nodes(plan->program, notice, roots));
   plan->part = partition(plan->program, roots, watched, gated);
   plan->options = std::move(options);
   TR_RETURN_IF_ERROR(plan_nodes(*plan));

@@ -112,6 +112,8 @@ class ExecutionImpl final : public Execution {
     state_->listener = std::move(listener);
   }
 
+  void on_held(Function<void()> listener) override { state_->held_listener = std::move(listener); }
+
   Result<Profile> profile() const override {
     if (!state_->times)
       return error(Code::kInvalid, "[exec] no profile was kept; set ExecutionOptions::profile");

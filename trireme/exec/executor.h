@@ -57,12 +57,19 @@ class Containers {
 struct Notice {
   std::string output;
   std::string variable;  // may be empty
+  // Not -1: instead, when everything has ended that waits for this gate (an index into
+  // CompileOptions::gates).
+  int after_gate = -1;
 };
 
 // Variables that somebody else may still be writing when a run starts: what reads one of them, and what comes
 // after that in its lane, waits until the gate is open.
 struct VariableGate {
+  enum class Readers : std::uint8_t { kAll, kUpTo, kBehind };
   std::vector<std::string> variables;
+  // Which of those that read them: all, or those up to and behind the node that makes output `split`.
+  Readers readers = Readers::kAll;
+  std::string split = {};
 };
 
 struct CompileOptions {
@@ -128,6 +135,8 @@ class Execution {
   // Ends the run under way with `why`, as a failing host op would; also where only closed gates are waited
   // for.
   virtual void cancel(Status why) = 0;
+  // Called on the loop whenever nothing of a run computes and gates are closed.
+  virtual void on_held(Function<void()> listener) = 0;
   // How long nothing of the last run could run because gates were closed.
   virtual TimeNs held_ns() const = 0;
   // How long the last run stood because nothing but host ops was under way.

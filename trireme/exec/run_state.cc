@@ -193,15 +193,25 @@ void RunState::start_ready() {
   settling = false;
   // Whether the run stands because others have not met it yet.
   const bool stands = in_flight.hosts > 0 && in_flight.all == in_flight.hosts;
+  if (stands && closed_gates > 0) tell_held();
   if (stands == (met.since >= 0)) return;
   if (!stands) met.ns += rt.now() - met.since;
   met.since = stands ? rt.now() : -1;
+}
+
+// Later: the listener may open gates.
+void RunState::tell_held() {
+  if (!held_listener) return;
+  rt.post([self = shared_from_this()] {
+    if (self->running && self->status.ok() && self->held_listener) self->held_listener();
+  });
 }
 
 void RunState::end_if_done() {
   if (!running || settling || in_flight.all > 0) return;
   if (status.ok() && closed_gates > 0) {
     if (held.since < 0) held.since = rt.now();
+    tell_held();
     return;
   }
   end_hold();

@@ -71,6 +71,7 @@ struct RunState : std::enable_shared_from_this<RunState> {
   void settle();
   void start_ready();
   void end_if_done();
+  void tell_held();
   void end_hold();
   // The first failure ends the run: nothing starts any more, and host calls under way are cancelled.
   void fail(Status why);
@@ -97,6 +98,7 @@ struct RunState : std::enable_shared_from_this<RunState> {
   std::vector<std::int32_t> notice_waiting;
   std::vector<std::shared_ptr<Event>> notice_point;
   Function<void(int, std::shared_ptr<Event>)> listener;
+  Function<void()> held_listener;
   std::unique_ptr<NodeTimes> times;  // null: nobody asked for a profile
   std::unique_ptr<DeviceRun> gpu;    // null: kernels run on the host
   std::vector<std::int32_t>
