@@ -37,6 +37,17 @@ Holdings example() {
   StateTensor cut_rows = tensor("shard/y", {3, 8}, "replicate shard(1)");
   cut_rows.rows = {{0, 2}, {2, 1}};
   h.tensors.push_back(cut_rows);
+  // Divided among the replicas; blocks in turn, blocks beside each other, and of two values together.
+  const auto divided = [&](const char* name, Shape shape, const char* layout, std::int64_t cut) {
+    StateTensor& t = h.tensors.emplace_back(tensor(name, shape, layout));
+    t.ranges = {{-16, cut}, {cut, 1 << 20}};
+  };
+  divided("t", {5, 4}, "replicate shard(0)", 3);
+  divided("u", {12}, "replicate shard(0,2)", 3);
+  divided("v", {5, 12}, "replicate shard(1,2)", 9);
+  divided("w", {5, 12, 2}, "replicate shard(1,2)", 11);
+  divided("x", {7}, "replicate replicate", 0);
+  divided("y", {7}, "replicate replicate", 64);
   StateTensor only = tensor("z", {2}, "replicate replicate");
   only.only_rank = 4;
   h.tensors.push_back(only);
@@ -56,6 +67,68 @@ TEST(Holdings, EveryElementHasOneFirstHolder) {
   }));
 }
 
+// A range of what is joined: its elements, in order, are those of its pieces at their places.
+TEST(Holdings, RangesOfBlocksAreTheirElementsInTheOrderOfTheRank) {
+  const Holdings h = example();
+  for (std::size_t t = 0; t < h.tensors.size(); ++t) {
+    if (h.tensors[t].ranges.empty()) continue;
+    for (int rank = 0; rank < h.mesh.num_ranks(); ++rank) {
+      // The whole's element at every place of what is joined: rows of all blocks, one after the other.
+      const auto joined = pieces_of(h.tensors[t].layout, h.mesh, rank, h.tensors[t].name, h.tensors[t].whole);
+      const auto elements = [](const Piece& p) {
+        std::vector<std::int64_t> out(static_cast<std::size_t>(p.elems()));
+        for (const SharedRun& run : runs_in_whole(p))
+          for (std::int64_t i = 0; i < run.count; ++i)
+            out[static_cast<std::size_t>(run.first + i)] = run.second + i;
+        return out;
+      };
+      std::vector<std::int64_t> places;
+      const bool beside = joined.size() > 1 && joined[0].box[0] == joined[1].box[0];
+      const std::int64_t rows = beside ? joined[0].box[0].size() : 1;
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (const Piece& p : joined) {
+          const auto all = elements(p);
+          const std::size_t width = all.size() / static_cast<std::size_t>(rows);
+          for (std::size_t i = 0; i < width; ++i)
+            places.push_back(all[static_cast<std::size_t>(r) * width + i]);
+        }
+      Interval range;
+      std::vector<std::int64_t> got(places.size(), -1);
+      for (const RangePiece& p : range_held(h, t, rank, range)) {
+        const auto all = elements(p.piece);
+        const std::int64_t parts = p.row_stride == 0 ? 1 : p.piece.box[0].size();
+        const std::size_t width = all.size() / static_cast<std::size_t>(parts);
+        for (std::size_t i = 0; i < all.size(); ++i) {
+          const auto at = p.first + static_cast<std::int64_t>(i / width) * p.row_stride +
+                          static_cast<std::int64_t>(i % width);
+          got[static_cast<std::size_t>(at)] = all[i];
+        }
+      }
+      for (std::int64_t i = 0; i < static_cast<std::int64_t>(places.size()); ++i) {
+        const bool own = i >= range.begin && i < range.end;
+        EXPECT_EQ(got[static_cast<std::size_t>(i)], own ? places[static_cast<std::size_t>(i)] : -1)
+            << h.tensors[t].name << " of rank " << rank << ", element " << i;
+      }
+    }
+  }
+}
+
+TEST(Holdings, RangesThatLeaveElementsOutAreRefused) {
+  for (const std::vector<Interval>& ranges :
+       {std::vector<Interval>{{0, 20}}, {{1, 5}, {5, 20}}, {{0, 5}, {6, 20}}, {{0, 5}, {5, 6}}}) {
+    Holdings h;
+    h.mesh = kMesh;
+    h.tensors = {tensor("a", {5, 4}, "replicate shard(0)")};
+    h.tensors[0].ranges = ranges;
+    EXPECT_EQ(check_holdings(h).code(), Code::kInvalid) << ranges.back().end;
+  }
+  Holdings twice;
+  twice.mesh = kMesh;
+  twice.tensors = {tensor("a", {5, 4}, "shard(0) replicate")};
+  twice.tensors[0].ranges = {{0, 5}, {5, 20}};
+  EXPECT_EQ(check_holdings(twice).code(), Code::kInvalid);
+}
+
 TEST(Holdings, RanksThatHoldTheSameAreThoseThatDifferAlongAxesThatDoNotCut) {
   const Holdings h = example();
   for (std::size_t t = 0; t < h.tensors.size(); ++t)
@@ -69,7 +142,7 @@ TEST(Holdings, RanksThatHoldTheSameAreThoseThatDifferAlongAxesThatDoNotCut) {
   EXPECT_EQ(holders(h, 4, 4), (std::vector<int>{4}));
   EXPECT_EQ(holders(h, 6, 5), (std::vector<int>{3, 4, 5}));
   EXPECT_EQ(holders(h, 7, 4), (std::vector<int>{4}));
-  EXPECT_EQ(holders(h, 8, 0), (std::vector<int>{4}));
+  EXPECT_EQ(holders(h, h.tensors.size() - 1, 0), (std::vector<int>{4}));
 }
 
 TEST(Holdings, ShardsOfStateAreHeldByTheirOwners) {

@@ -23,6 +23,10 @@ struct StateTensor {
   std::vector<collective::LeafRun> rows = {};
   // Above -1: this rank alone holds the tensor, as a whole.
   int only_rank = -1;
+  // Not empty: what the layout leaves to a rank, in row-major order and joined, is divided along the data
+  // axis, and coordinate d holds the elements of ranges[d] that there are. One after the other; the first
+  // begins at 0 or before, the last ends behind the elements of every rank.
+  std::vector<Interval> ranges = {};
 };
 
 struct Holdings {
@@ -36,6 +40,19 @@ Status check_holdings(const Holdings& holdings);
 // What a rank holds of tensor `tensor`, in the order in which it holds it. A tensor without elements is held
 // as a whole.
 std::vector<Piece> pieces_held(const Holdings& holdings, std::size_t tensor, int rank);
+
+// Elements of joined pieces that lie one after the other, as pieces of the tensor, with their places in what
+// is joined. Blocks of dimension 0 lie one behind the other there, those of dimension 1 beside each other:
+// then rows are joined, and a range of several rows has a piece of each block with gaps between its rows.
+// Blocks of other dimensions cannot be divided so.
+struct RangePiece {
+  Piece piece;
+  std::int64_t first = 0;       // of its elements, in what is joined
+  std::int64_t row_stride = 0;  // between its rows (dimension 0); 0: there are no gaps
+};
+std::vector<RangePiece> pieces_of_range(const std::vector<Piece>& joined, Interval range);
+// The same of what a rank holds of a tensor with ranges; `range`: its elements of what is joined.
+std::vector<RangePiece> range_held(const Holdings& holdings, std::size_t tensor, int rank, Interval& range);
 
 // A piece and the first rank, in rank order, that holds it.
 struct FirstHeld {

@@ -8,14 +8,14 @@
 namespace trireme {
 namespace {
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kWorthIt = 1U << 20;  // bytes
+constexpr std::size_t kWorthIt = 1U << 20, kWorthGiving = 1U << 16;  // bytes
 
 // Zeros `bytes` at `first`. Whole pages are dropped: private ones are read as zeros after that (madvise(2)).
-void clear(std::byte* first, std::size_t bytes) {
+void clear(std::byte* first, std::size_t bytes, std::size_t worth_it) {
   std::byte* const end = first + bytes;
   const auto past = reinterpret_cast<std::uintptr_t>(first) % kPage;
   std::byte* const pages = first + (past == 0 ? 0 : kPage - past);
-  const std::size_t whole = bytes < kWorthIt ? 0 : static_cast<std::size_t>(end - pages) / kPage * kPage;
+  const std::size_t whole = bytes < worth_it ? 0 : static_cast<std::size_t>(end - pages) / kPage * kPage;
   if (whole == 0 || ::madvise(pages, whole, MADV_DONTNEED) != 0) {
     std::memset(first, 0, bytes);
     return;
@@ -27,8 +27,12 @@ void clear(std::byte* first, std::size_t bytes) {
 
 Result<Buffer> allocate_host_zeros(std::size_t bytes) {
   TR_ASSIGN_OR_RETURN(Buffer buffer, cpu_device().allocate(bytes));
-  if (bytes > 0) clear(buffer.data(), bytes);
+  if (bytes > 0) clear(buffer.data(), bytes, kWorthIt);
   return buffer;
+}
+
+void give_back_pages(std::byte* first, std::size_t bytes) {
+  if (bytes > 0) clear(first, bytes, kWorthGiving);
 }
 
 Result<Tensor> allocate_zeros(Device& device, const TensorType& type) {

@@ -10,6 +10,10 @@ namespace trireme {
 // touched: gigabytes in no time.
 Result<Buffer> allocate_host_zeros(std::size_t bytes);
 
+// Makes memory of the host zeros; of its whole pages none is left in memory until they are touched again.
+// `bytes` may be any; what allocate_host_zeros gave is private to the process, as this needs.
+void give_back_pages(std::byte* first, std::size_t bytes);
+
 // A tensor of zeros on a device of the host or a phantom one.
 Result<Tensor> allocate_zeros(Device& device, const TensorType& type);
 

@@ -55,6 +55,33 @@ std::vector<Tensor> memory_of(const std::vector<parallel::Piece>& pieces, const 
   return out;
 }
 
+// The memory is a vector of the elements that a rank has of what replicas divide. A piece with gaps has rows
+// as of a matrix.
+Result<std::vector<Tensor>> memory_of_range(const HeldState& held, std::size_t tensor, const Tensor& memory) {
+  Interval range;
+  std::vector<Tensor> out;
+  const auto pieces = range_held(held.all, tensor, held.rank, range);
+  if (memory.shape() != Shape{range.size()})
+    return error(Code::kInvalid, "[state] '{}': a rank has {} elements of it, its memory is {}",
+                 held.tensor(tensor).name, range.size(), memory.type().to_string());
+  for (const parallel::RangePiece& p : pieces) {
+    const std::int64_t at = p.first - range.begin;
+    const auto place = [&](const TensorType& type, std::int64_t elem) {
+      return Tensor(memory.buffer(), type,
+                    memory.offset_bytes() + static_cast<std::size_t>(elem) * dtype_size(memory.dtype()));
+    };
+    if (p.row_stride == 0) {
+      out.push_back(place(io::stored_type(p.piece), at));
+      continue;
+    }
+    // Whole rows: the columns of this piece begin at the same place in each.
+    const std::int64_t column = p.first % p.row_stride, rows = p.piece.box[0].size();
+    const Tensor all = place({memory.dtype(), {rows, p.row_stride}}, at - column);
+    out.push_back(all.slice(1, column, column + p.piece.box[1].size()));
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<HeldState> hold_laid_out(const std::vector<LaidOutTensor>& tensors, const parallel::Mesh& mesh,
@@ -65,7 +92,14 @@ Result<HeldState> hold_laid_out(const std::vector<LaidOutTensor>& tensors, const
   for (const LaidOutTensor& t : tensors) {
     TR_RETURN_IF_ERROR(check_layout(t.layout, mesh, t.whole));
     out.all.tensors.push_back({t.name, t.whole, t.layout});
-    out.own.push_back({memory_of(out.pieces(out.own.size()), t.memory), is_shared && is_shared(t.memory)});
+    out.all.tensors.back().ranges = t.ranges;
+    HeldTensor& own = out.own.emplace_back();
+    own.is_shared = is_shared && is_shared(t.memory);
+    if (t.ranges.empty()) {
+      own.pieces = memory_of(out.pieces(out.own.size() - 1), t.memory);
+      continue;
+    }
+    TR_ASSIGN_OR_RETURN(own.pieces, memory_of_range(out, out.own.size() - 1, t.memory));
   }
   TR_RETURN_IF_ERROR(check_held(out));
   return out;

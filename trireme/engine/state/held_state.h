@@ -42,6 +42,8 @@ struct LaidOutTensor {
   TensorType whole;
   parallel::Layout layout;
   Tensor memory;
+  // As StateTensor::ranges; the memory is a vector of this rank's elements then.
+  std::vector<parallel::Interval> ranges = {};
 };
 // kInvalid: a layout does not fit, or the memory is of another shape than what the rank holds.
 Result<HeldState> hold_laid_out(const std::vector<LaidOutTensor>& tensors, const parallel::Mesh& mesh,
