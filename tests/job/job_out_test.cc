@@ -150,13 +150,26 @@ TEST(JobSha256, IgnoresHowTheJobIsRun) {
   std::set<std::string_view> free;
   for (const JobKey& key : job_keys())
     if (!key.decides_result) free.insert(key.path);
-  EXPECT_EQ(free,
-            (std::set<std::string_view>{
-                "name", "data.prefetch", "train.checkpoint_steps", "train.checkpoint_minutes",
-                "train.keep_best", "train.trace_steps", "train.events", "train.memory_limit",
-                "parallel.workers", "parallel.mesh", "parallel.servers", "parallel.colocate",
-                "parallel.transport", "parallel.overlap", "parallel.deadline_ms", "parallel.check_steps",
-                "parallel.weights", "parallel.link", "parallel.device_collectives"}));
+  EXPECT_EQ(free, (std::set<std::string_view>{"name",
+                                              "data.prefetch",
+                                              "train.checkpoint_steps",
+                                              "train.checkpoint_minutes",
+                                              "train.keep_best",
+                                              "train.trace_steps",
+                                              "train.events",
+                                              "train.memory_limit",
+                                              "parallel.workers",
+                                              "parallel.mesh",
+                                              "parallel.servers",
+                                              "parallel.colocate",
+                                              "parallel.transport",
+                                              "parallel.overlap",
+                                              "parallel.deadline_ms",
+                                              "parallel.check_steps",
+                                              "parallel.weights",
+                                              "parallel.link",
+                                              "parallel.device_collectives",
+                                              "parallel.zero"}));
 }
 
 }  // namespace

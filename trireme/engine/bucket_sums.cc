@@ -56,6 +56,7 @@ class Maker {
     spec.num_elems = bucket.num_elems;
     spec.num_shards = plan().logical_shards;
     spec.collective = bucket.collective;
+    spec.private_memory = plan().zero_level() >= 2;
     if (options_.scattered) {
       spec.scattered = prepare::parameter_elems(bucket);
       // The room at the end is empty: a bucket without statistics has no rest to add.

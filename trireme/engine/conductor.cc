@@ -112,6 +112,12 @@ Task<Status> Conductor::exchange(std::size_t bucket) {
 Task<Status> Conductor::sum(std::size_t bucket) {
   TR_CO_RETURN_IF_ERROR(co_await exchange(bucket));
   if (!kept_.empty()) add_kept(bucket);
+  // What updates do not wait for is known of the replica's own part only.
+  const bool divides = plan().zero_level() >= 2;
+  if (divides && !waits()) {
+    const comm::Chunk own = prepare::own_part(plan(), plan().buckets[bucket], o_.replica);
+    (*o_.sums)[bucket]->give_back(own.begin, own.end);
+  }
   co_return Status();
 }
 
@@ -127,9 +133,18 @@ void Conductor::add_kept(std::size_t bucket) {
 // Backward of earlier layers may still run, but nobody reads these parameters. Weights that are shared: all
 // meet behind each update, or, where updates waited for the vote, behind the last.
 Task<Status> Conductor::update(std::size_t bucket) {
-  if (!decided_.applied) co_return Status();
+  Status status;
+  if (decided_.applied) status = co_await apply(bucket);
+  if (plan().zero_level() >= 2) (*o_.sums)[bucket]->give_back(0, 0);
+  co_return status;
+}
+
+Task<Status> Conductor::apply(std::size_t bucket) {
   const TimeNs began = rt_.now();
   Status status = co_await o_.updates->update(bucket);
+  const int level = plan().zero_level();
+  if (status.ok() && (level == 1 || level == 2))
+    status = co_await o_.gathers->after_update(bucket, static_cast<std::uint32_t>(step_.step));
   const bool is_last = --updates_left_ == 0;
   if (status.ok() && o_.shared && !waits()) status = co_await meet(slots().updated(bucket));
   if (status.ok() && o_.shared && waits() && is_last) status = co_await meet(slots().rest());

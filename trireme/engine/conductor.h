@@ -13,6 +13,7 @@
 #include "trireme/engine/step_progress.h"
 #include "trireme/engine/updates.h"
 #include "trireme/engine/vote.h"
+#include "trireme/engine/weight_gathers.h"
 #include "trireme/plan/slots.h"
 #include "trireme/runtime/sync.h"
 
@@ -26,9 +27,11 @@ struct ConductorOptions {
   Vote* vote = nullptr;
   ShardRuns* runs = nullptr;
   Updates* updates = nullptr;
+  WeightGathers* gathers = nullptr;
   const StepTrace* trace = nullptr;
   const std::vector<collective::LeafRun>* owners = nullptr;
   bool shared = false;  // weights: all workers meet after an update
+  int replica = 0;      // that this rank is of
 };
 
 // On the loop of one Runtime; all that the options point to outlives it.
@@ -72,6 +75,7 @@ class Conductor {
   runtime::Task<Status> act(Index action);
   runtime::Task<Status> sum(std::size_t bucket);
   runtime::Task<Status> update(std::size_t bucket);
+  runtime::Task<Status> apply(std::size_t bucket);
   runtime::Task<Status> by_rule(Index action);
   runtime::Task<Status> vote();
   runtime::Task<Status> exchange(std::size_t bucket);

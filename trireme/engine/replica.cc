@@ -89,7 +89,7 @@ Status Replica::State::make_model(const agree::AgreementRow& row) {
   TR_ASSIGN_OR_RETURN(weights, Weights::make(rt, *prepared, gpu, std::move(options)));
   BucketSumsOptions sum_options;
   sum_options.leased = row.pace != agree::Pace::kStep;
-  sum_options.scattered = shares() && prepared->finite_check == nullptr;
+  sum_options.scattered = (shares() || plan().zero_level() > 0) && prepared->finite_check == nullptr;
   sum_options.device_sum = links.device_sum;
   TR_ASSIGN_OR_RETURN(sums, make_sums(rt, peers(), job, *prepared, gpu, sum_options));
   return {};
@@ -251,7 +251,10 @@ Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
   }
   const int replica = p.mesh.replica_of(p.group.rank()), replicas = p.mesh.num_replicas();
   const BatchRange own = batches_of_replica(p.prepared->eval->graph(), batches, replica, replicas);
+  WeightGathers& gathers = p.steps->gathers();
+  TR_CO_RETURN_IF_ERROR(co_await gathers.gather_all(static_cast<std::uint32_t>(step)));
   Status status = co_await p.evaluator->run(part, own.begin, own.end, values);
+  gathers.give_back_all();
   if (!status.ok()) co_return status;
   if (!p.mesh.speaks(p.group.rank())) std::fill(values.begin(), values.end(), 0.0F);
   // Every entry is of one rank and zero elsewhere, so any order of summation gives the same bits.
@@ -303,9 +306,11 @@ Result<io::NamedTensors> Replica::parameters() const { return state_->weights->n
 Result<io::NamedTensors> Replica::state() const { return state_->weights->named(true); }
 Result<io::NamedTensors> Replica::saved(bool all) const {
   const plan::Plan& plan = state_->plan();
-  const bool cut = std::any_of(plan.layouts.begin(), plan.layouts.end(), [](const auto& of) {
-    return std::any_of(of.second.axes.begin(), of.second.axes.end(), [](const auto& a) { return a.cuts(); });
-  });
+  const bool cut =
+      plan.zero_level() > 0 || std::any_of(plan.layouts.begin(), plan.layouts.end(), [](const auto& of) {
+        return std::any_of(of.second.axes.begin(), of.second.axes.end(),
+                           [](const auto& a) { return a.cuts(); });
+      });
   return cut || state_->group.rank() == 0 ? state_->weights->named(all) : state_->weights->places(all);
 }
 Result<io::NamedTensors> Replica::agreed() const { return state_->weights->named_agreed(); }

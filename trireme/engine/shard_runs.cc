@@ -58,6 +58,7 @@ Status ShardRuns::make_execution(std::size_t place, Shard& shard) const {
   TR_RETURN_IF_ERROR(prepare::feed_tile(*shard.execution, o_.prepared->train->graph(), o_.prepared->tile));
   shard.execution->on_notice(
       [this, place](int notice, const std::shared_ptr<Event>& point) { o_.on_notice(place, notice, point); });
+  if (o_.on_held) shard.execution->on_held([this] { o_.on_held(); });
   return {};
 }
 
@@ -106,8 +107,8 @@ Task<Status> ShardRuns::run(std::size_t place, std::uint64_t number, const prepa
   co_return co_await execution.run(how);
 }
 
-void ShardRuns::open(std::size_t bucket) const {
-  for (const Shard& shard : shards_) shard.execution->open(static_cast<int>(bucket));
+void ShardRuns::open(std::size_t gate) const {
+  for (const Shard& shard : shards_) shard.execution->open(static_cast<int>(gate));
 }
 
 void ShardRuns::cancel(const Status& status) const {

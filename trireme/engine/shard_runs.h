@@ -24,6 +24,7 @@ struct ShardRunsOptions {
   bool several_batches = false;  // a step may have them: their gradients are added up
   // The shard at a place has come to a notice of the graph.
   std::function<void(std::size_t place, int notice, const std::shared_ptr<Event>& point)> on_notice;
+  std::function<void()> on_held = {};  // a shard cannot go on until gates open; empty: nobody asks
 };
 
 // On the loop of one Runtime; all that the options point to outlives it.
@@ -40,8 +41,8 @@ class ShardRuns {
   // `number` of the run, for the collectives and messages in the graph.
   runtime::Task<Status> run(std::size_t place, std::uint64_t number, const prepare::BatchTensors& batch,
                             std::span<const std::size_t> open);
-  // With full overlap: layers wait until their bucket is open.
-  void open(std::size_t bucket) const;
+  // With full overlap: layers wait until their bucket is open. Other gates are opened by number.
+  void open(std::size_t gate) const;
   void cancel(const Status& status) const;
   // Keeps the sum of the batches of a step: in batch order, so the bits are the same everywhere. After the
   // last one it is where backward writes.

@@ -16,6 +16,7 @@ Result<std::unique_ptr<Steps>> Steps::make(runtime::Runtime& rt, StepsOptions op
   TR_RETURN_IF_ERROR(steps->vote_->take_shards(run));
   TR_RETURN_IF_ERROR(steps->make_updates());
   steps->make_runs();
+  steps->make_gathers();
   TR_RETURN_IF_ERROR(steps->runs_->take_shards(run));
   TR_RETURN_IF_ERROR(steps->make_conductor(run));
   TR_RETURN_IF_ERROR(steps->make_feed(run));
@@ -77,7 +78,7 @@ Status Steps::make_updates() {
   o.rank = peers().rank();
   o.world = peers().world();
   o.here = o_.updates_here;
-  o.shared = o_.shared;
+  o.in_parts = o_.shared || plan().zero_level() > 0;
   TR_ASSIGN_OR_RETURN(updates_, Updates::make(rt_, o));
   return {};
 }
@@ -95,7 +96,17 @@ void Steps::make_runs() {
   o.on_notice = [this](std::size_t place, int notice, const std::shared_ptr<Event>& point) {
     on_notice(place, notice, point);
   };
+  if (!o_.prepared->gathers.empty()) o.on_held = [this] { gathers_->on_held(); };
   runs_ = std::make_unique<ShardRuns>(rt_, std::move(o));
+}
+
+void Steps::make_gathers() {
+  WeightGathersOptions o;
+  o.prepared = o_.prepared;
+  o.peers = &peers();
+  o.weights = o_.weights;
+  o.runs = runs_.get();
+  gathers_ = std::make_unique<WeightGathers>(rt_, o);
 }
 
 Status Steps::make_conductor(collective::LeafRun run) {
@@ -107,6 +118,8 @@ Status Steps::make_conductor(collective::LeafRun run) {
   o.vote = vote_.get();
   o.runs = runs_.get();
   o.updates = updates_.get();
+  o.gathers = gathers_.get();
+  o.replica = peers().rank();
   o.trace = o_.trace;
   o.owners = o_.owners;
   o.shared = o_.shared;
@@ -147,6 +160,7 @@ void Steps::has_come(std::size_t place, std::int32_t part) {
 }
 
 void Steps::on_notice(std::size_t place, int notice, const std::shared_ptr<Event>& point) {
+  if (!o_.prepared->gathers.empty()) gathers_->on_notice(notice);
   if (o_.gpu->queue == nullptr && o_.gpu->mirror != nullptr && !now_.exchange_early) return;
   if (now_.failure.ok()) now_.failure = loss_->on_notice(place, notice, point);
   if (o_.gpu->queue != nullptr || !now_.failure.ok() || loss_->broken_place() >= 0) return;
@@ -202,6 +216,7 @@ Task<Status> Steps::run_batches(StepOutput& out) {
       if (o_.one_batch && o_.gpu->mirror != nullptr) TR_CO_RETURN_IF_ERROR(keep_batch());
     }
     loss_->begin_batch(runs_->size());
+    gathers_->begin(static_cast<std::uint32_t>(now_.input.step), static_cast<std::uint16_t>(i));
     std::vector<Task<Status>> running;
     for (std::size_t s = 0; s < runs_->size(); ++s) running.push_back(run_shard(s));
     TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt_, std::move(running)));
@@ -216,6 +231,7 @@ Task<Status> Steps::run_batches(StepOutput& out) {
 
 Task<Status> Steps::explain_broken_loss() {
   std::string what;
+  if (gathers_->divides_parameters()) co_return broken_loss(what);  // the graph alone has no weights
   TR_CO_RETURN_IF_ERROR(co_await o_.gpu->wait_for_queue(rt_));
   if (o_.gpu->mirror != nullptr) TR_CO_RETURN_IF_ERROR(o_.gpu->mirror->download_all());
   const auto alone =
@@ -225,12 +241,22 @@ Task<Status> Steps::explain_broken_loss() {
                                           o_.prepared->input,
                                           now_.batch[static_cast<std::size_t>(loss_->broken_place())], again);
   if (found.ok() && !found->empty()) what = "; the first tensor that broke: " + *found;
-  co_return error(
+  co_return broken_loss(what);
+}
+
+Status Steps::broken_loss(const std::string& what) const {
+  return error(
       Code::kInternal,
       "[train] the loss is not a number at step {}{}; try a smaller train.optimizer.lr (the learning rate "
       "here was {}), a longer train.optimizer.warmup, train.optimizer.clip_norm = 1.0, or "
       "train.nan = \"skip\"",
       now_.input.step + 1, what, now_.input.learning_rate);
+}
+
+Task<Status> Steps::fail(Status status) {
+  status = co_await conductor_->fail(std::move(status));
+  co_await gathers_->drained();
+  co_return status;
 }
 
 Task<Result<StepOutput>> Steps::run(StepInput input) {
@@ -242,13 +268,13 @@ Task<Result<StepOutput>> Steps::run(StepInput input) {
     status = co_await conductor_->wait_for_all();  // of the step before: what is explained is its result
     if (status.ok()) status = co_await explain_broken_loss();
   }
-  if (!status.ok()) co_return co_await conductor_->fail(std::move(status));
+  if (!status.ok()) co_return co_await fail(std::move(status));
   const TimeNs computed = rt_.now();
   conductor_->computed_all();
   // Bounded by the group: a lost, silent or stuck rank ends every sum with its verdict.
   if (plan().overlap != plan::Overlap::kFull) status = co_await conductor_->wait_for_all();
   if (status.ok()) status = co_await conductor_->wait_for_vote(out);
-  if (!status.ok()) co_return co_await conductor_->fail(std::move(status));
+  if (!status.ok()) co_return co_await fail(std::move(status));
   const TimeNs held = runs_->held_ns();
   out.axis_ns = runs_->met_ns();
   out.compute_ns = std::max<TimeNs>(0, computed - started - out.data_ns - held - out.axis_ns);

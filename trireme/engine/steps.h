@@ -46,6 +46,7 @@ class Steps {
 
   BatchFeed& feed() { return *feed_; }
   Conductor& conductor() { return *conductor_; }
+  WeightGathers& gathers() { return *gathers_; }
   const ShardRuns& runs() const { return *runs_; }
 
  private:
@@ -69,6 +70,7 @@ class Steps {
   const plan::Plan& plan() const { return o_.prepared->plan; }
   Status make_updates();
   void make_runs();
+  void make_gathers();
   void make_loss();
   Result<plan::StepProgram> make_program(collective::LeafRun run) const;
   Status make_conductor(collective::LeafRun run);
@@ -83,6 +85,8 @@ class Steps {
   runtime::Task<Status> run_shard(std::size_t place);
   runtime::Task<Status> run_batches(StepOutput& out);
   runtime::Task<Status> explain_broken_loss();
+  Status broken_loss(const std::string& what) const;
+  runtime::Task<Status> fail(Status status);
 
   runtime::Runtime& rt_;
   const StepsOptions o_;
@@ -93,6 +97,7 @@ class Steps {
   std::unique_ptr<LossWatch> loss_;
   std::unique_ptr<Updates> updates_;
   std::unique_ptr<ShardRuns> runs_;
+  std::unique_ptr<WeightGathers> gathers_;
   std::unique_ptr<Conductor> conductor_;
   std::unique_ptr<BatchFeed> feed_;
   Now now_;

@@ -64,7 +64,7 @@ Result<std::unique_ptr<exec::Execution>> Updates::make_own(std::size_t bucket) {
   if (compiled == nullptr) return std::unique_ptr<exec::Execution>();
   const auto add = [&](const std::string& name, const prepare::ParameterSlice& s) -> Status {
     TR_ASSIGN_OR_RETURN(const Tensor whole, o_.weights->variables().get(name));
-    if (whole.shape().num_elems() == 0) return own_variables_.add(name, whole);
+    if (whole.shape().num_elems() == 0 || whole.type() == s.type()) return own_variables_.add(name, whole);
     return own_variables_.add(name,
                               Tensor(whole.buffer(), s.type(),
                                      whole.offset_bytes() + static_cast<std::size_t>(s.in_parameter) * 4));
@@ -100,7 +100,7 @@ Status Updates::make_updates() {
                                                            {"step", &step_}};
   for (std::size_t i = 0; i < plan().buckets.size(); ++i) {
     std::unique_ptr<exec::Execution> update;
-    if (o_.shared) {
+    if (o_.in_parts) {
       TR_ASSIGN_OR_RETURN(update, make_own(i));
     } else if (o_.here ||
                !plan().buckets[i].sends_factors()) {  // no gradient of factors that servers multiply

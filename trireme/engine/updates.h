@@ -19,8 +19,8 @@ struct UpdatesOptions {
   Weights* weights = nullptr;
   const BucketSums* sums = nullptr;
   int rank = 0, world = 1;
-  bool here = true;     // false: parameter servers run the optimiser
-  bool shared = false;  // a worker updates its part of every bucket
+  bool here = true;       // false: parameter servers run the optimiser
+  bool in_parts = false;  // a worker updates its part of every bucket
 };
 
 // What a rank's summed gradients say.
@@ -61,7 +61,7 @@ class Updates {
 
   runtime::Runtime& rt_;
   const UpdatesOptions o_;
-  exec::Variables own_variables_;                          // shared weights: this worker's slices
+  exec::Variables own_variables_;                          // in parts: this worker's slices
   std::vector<std::unique_ptr<exec::Execution>> updates_;  // per bucket; null: nothing of it is this worker's
   std::unique_ptr<exec::Execution> finite_check_, statistics_, loss_scale_;
   Tensor learning_rate_, velocity_factor_, momentum_kept_, step_, clip_, finite_;

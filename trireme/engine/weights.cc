@@ -62,7 +62,37 @@ Status Weights::bind(exec::Variables& to, const std::vector<Tensor>& memory) con
   return {};
 }
 
+Status Weights::take_slices() {
+  const plan::Plan& plan = prepared_.plan;
+  if (plan.zero_level() == 0) return {};
+  const int replica = plan.mesh().replica_of(options_.rank);
+  for (const plan::Bucket& bucket : plan.buckets) {
+    TR_ASSIGN_OR_RETURN(
+        const std::vector<prepare::ParameterSlice> slices,
+        prepare::slices_of(bucket, prepared_.parameters, prepare::own_part(plan, bucket, replica)));
+    for (const prepare::ParameterSlice& s : slices) slices_[s.parameter->name] = s;
+  }
+  return {};
+}
+
+const prepare::ParameterSlice* Weights::own_slice(const std::string& parameter) const {
+  const auto found = slices_.find(parameter);
+  return found != slices_.end() ? &found->second : nullptr;
+}
+
+Tensor Weights::own_of(const Tensor& whole, const std::string& name) const {
+  const auto is_it = [&](const auto& p) { return p.name == name; };
+  const auto& trained = prepared_.parameters;
+  if (!prepare::is_divided(prepared_, name) || std::none_of(trained.begin(), trained.end(), is_it))
+    return whole;
+  const prepare::ParameterSlice* slice = own_slice(name);
+  const std::int64_t first = slice != nullptr ? slice->in_parameter : 0;
+  return Tensor(whole.buffer(), {whole.dtype(), {slice != nullptr ? slice->count : 0}},
+                whole.offset_bytes() + static_cast<std::size_t>(first) * sizeof(float));
+}
+
 Status Weights::make_variables() {
+  TR_RETURN_IF_ERROR(take_slices());
   vectors_ = options_.shared;
   if (vectors_.empty()) {
     TR_ASSIGN_OR_RETURN(vectors_, new_vectors());
@@ -86,9 +116,14 @@ Status Weights::add_states() {
   const Tensor& shared = options_.shared_states;
   for (std::size_t i = 0; i < prepared_.states.size(); ++i) {
     const model::StateVariable& s = prepared_.states[i];
+    TensorType type = s.type;
+    if (prepare::is_divided(prepared_, s.name)) {
+      const prepare::ParameterSlice* slice = own_slice(s.parameter);
+      type.shape = {slice != nullptr ? slice->count : 0};
+    }
     Tensor t;
     if (shared.is_null()) {
-      TR_ASSIGN_OR_RETURN(t, allocate_zeros(device(), s.type));
+      TR_ASSIGN_OR_RETURN(t, allocate_zeros(device(), type));
     } else {
       t = Tensor(shared.buffer(), s.type,
                  shared.offset_bytes() + static_cast<std::size_t>(layout.offsets[i]) * 4);
@@ -133,7 +168,7 @@ Result<io::NamedTensors> Weights::named(const exec::Variables& from, bool with_s
   if (gpu != nullptr && gpu->queue != nullptr) copied = gpu->queue->wait();  // mostly it has ended
   const auto add = [&](const std::string& name) {
     if (!copied.ok()) return;
-    out.emplace_back(name, *from.get(name));
+    out.emplace_back(name, own_of(*from.get(name), name));
     if (gpu != nullptr && gpu->mirror != nullptr) copied = gpu->mirror->download(out.back().second);
   };
   for (const auto* list : {&prepared_.parameters, &prepared_.frozen})
@@ -155,7 +190,7 @@ Result<HeldState> Weights::held(const io::NamedTensors& tensors, const IsShared&
   std::vector<LaidOutTensor> all;
   for (const auto& [name, memory] : tensors) {
     prepare::LaidOut out = prepare::laid_out(prepared_, name, memory.type());
-    all.push_back({name, out.whole, std::move(out.layout), memory});
+    all.push_back({name, out.whole, std::move(out.layout), memory, std::move(out.ranges)});
   }
   return hold_laid_out(all, prepared_.plan.mesh(), options_.rank, is_shared);
 }
@@ -166,7 +201,7 @@ runtime::Task<Status> Weights::initialise(std::uint64_t seed) {
     parameters.insert(parameters.end(), prepared_.parameters.begin(), prepared_.parameters.end());
   io::NamedTensors tensors;
   for (model::Parameter& p : parameters) {
-    tensors.emplace_back(p.name, *variables_.get(p.name));
+    tensors.emplace_back(p.name, own_of(*variables_.get(p.name), p.name));
     p.type = prepare::laid_out(prepared_, p.name, p.type).whole;
   }
   TR_CO_ASSIGN_OR_RETURN(const HeldState holding, held(tensors));

@@ -3,12 +3,15 @@
 // copy.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "trireme/engine/gpu_side.h"
 #include "trireme/engine/state/held_state.h"
 #include "trireme/io/safetensors.h"
+#include "trireme/prepare/own_update.h"
 #include "trireme/prepare/prepared.h"
 
 namespace trireme::engine {
@@ -52,6 +55,8 @@ class Weights {
   Result<HeldState> held(const io::NamedTensors& tensors, const IsShared& is_shared = {}) const;
   // What was written on the host is on the GPU.
   Status publish() const;
+  // Where replicas divide what belongs to a parameter (Plan::zero_level): this one's part of it; null: none.
+  const prepare::ParameterSlice* own_slice(const std::string& parameter) const;
 
  private:
   Weights(runtime::Runtime& rt, const prepare::Prepared& prepared, GpuSide& gpu, WeightsOptions options)
@@ -62,6 +67,9 @@ class Weights {
   Status make_variables();
   Status add_states();
   Status make_agreed();
+  Status take_slices();
+  // What this replica has of a variable.
+  Tensor own_of(const Tensor& whole, const std::string& name) const;
   Status mirror_all();
   Result<io::NamedTensors> named(const exec::Variables& from, bool with_state) const {
     return named(from, with_state, &gpu_);
@@ -75,6 +83,7 @@ class Weights {
   const WeightsOptions options_;
   std::vector<Tensor> vectors_, agreed_;
   exec::Variables variables_, agreed_variables_;
+  std::map<std::string, prepare::ParameterSlice> slices_;  // by parameter
 };
 
 }  // namespace trireme::engine

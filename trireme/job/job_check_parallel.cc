@@ -146,6 +146,25 @@ void check_job_mesh(JobChecker& c, const Job& job, const agree::AgreementRow& ro
                          mesh->num_replicas()));
 }
 
+// Replicas that divide the optimizer's work each need a part of the sums that all have alike.
+void check_zero(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
+  const std::int64_t level = job.options.integer(kZero);
+  if (level == 0) return;
+  const std::string why = fmt::format(" where parallel.zero = {} divides the optimizer's state", level);
+  c.expect(row.pace == agree::Pace::kStep && !row.needs_server && row.updates_here, "parallel.agreement",
+           "bsp" + why);
+  c.expect(sending_of(job).is(Sending::Kind::kDense), "parallel.codec",
+           fmt::format("none{}: whoever decodes has whole gradients", why));
+  c.expect(job.parallel.collective == "fixed-tree", "parallel.collective",
+           fmt::format("fixed-tree{}: parts of a sum have its bits there", why));
+  c.expect(job.parallel.weights != "shared", "parallel.weights",
+           fmt::format("auto or own{}; shared weights are there once per host, with their state", why));
+  c.expect(job.train.device != "cuda", "train.device", "cpu" + why);
+  const auto optimizer = model::find_optimizer(job.train.optimizer.kind);
+  c.expect(!optimizer.ok() || !(*optimizer)->whole_tensors, "train.optimizer.kind",
+           "an optimizer that does not look at whole tensors" + why);
+}
+
 void check_codec_options(JobChecker& c, const Job& job) {
   const Job::Parallel& p = job.parallel;
   check_ranges(c, job, OptionsOf::kCodec);
@@ -281,6 +300,7 @@ void check_parallel(JobChecker& c, const Job& job) {
   check_servers(c, p, **agreement);
   check_rule_options(c, job, **agreement);
   check_codec(c, job, **agreement);
+  check_zero(c, job, **agreement);
   check_rest(c, job, **agreement);
 }
 

@@ -49,7 +49,17 @@ inline constexpr OptionSpec kOverlapChunks{.name = "parallel.overlap_chunks",
                                                "travels while another is multiplied; 1 sends them at once.",
                                            .range = {.least = 1, .most = 64}};
 
+inline constexpr OptionSpec kZero{
+    .name = "parallel.zero",
+    .default_value = std::int64_t{0},
+    .doc =
+        "What synchronous replicas of the model divide among themselves instead of having it whole each "
+        "(ZeRO): 1 the optimizer's state, 2 also summed gradients, 3 also parameters, which are brought "
+        "together when they are read; 0 nothing. The bits are the same.",
+    .range = {.least = 0, .most = 3},
+    .decides_bits = false};
+
 // The table. In files they follow the fields of their sections.
-inline constexpr OptionSpec kJobOptions[] = {kEvents, kColocate, kStyle, kFcScheme, kOverlapChunks};
+inline constexpr OptionSpec kJobOptions[] = {kEvents, kColocate, kStyle, kFcScheme, kOverlapChunks, kZero};
 
 }  // namespace trireme::job

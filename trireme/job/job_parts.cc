@@ -1,6 +1,7 @@
 #include "trireme/job/job_parts.h"
 
 #include "trireme/agree/agree.h"
+#include "trireme/job/job_options.h"
 #include "trireme/job/roles.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/fine_tune.h"
@@ -269,6 +270,7 @@ Status can_share_weights(const Job& job, const Sending& sending, const std::stri
   if (world < 2) return no("one worker has nobody to share with");
   if (!job.parallel.mesh.empty() && roles_of(job).mesh.axes.size() > 1)
     return no("workers hold different parts of the model (parallel.mesh)");
+  if (job.options.integer(kZero) > 0) return no("workers divide state among themselves (parallel.zero)");
   if (!sending.is(Sending::Kind::kDense)) return no("every worker decodes whole gradients (parallel.codec)");
   if (transport != "shm") return no(fmt::format("workers share no memory over '{}'", transport));
   if (optimizer->whole_tensors)

@@ -141,6 +141,7 @@ Json to_json(const Plan& p) {
   if (p.prediction.one_worker_seconds > 0)
     json["prediction"]["one_worker_seconds"] = p.prediction.one_worker_seconds;
   if (p.prediction.axis_seconds > 0) json["prediction"]["axis_seconds"] = p.prediction.axis_seconds;
+  if (p.zero > 0) json["zero"] = p.zero;
   if (p.tiles > 1) json["cuts"] = cuts_to_json(p);
   if (!p.data_sha256.empty()) json["data_sha256"] = p.data_sha256;
   if (!p.codec.empty()) {
@@ -201,6 +202,9 @@ Result<Plan> plan_from_json(const Json& json) {
   if (json.contains("shared_weights")) {  // older plans lack it
     TR_ASSIGN_OR_RETURN(p.shared_weights, json_get<bool>(json, "shared_weights"));
   }
+  if (json.contains("zero")) {
+    TR_ASSIGN_OR_RETURN(p.zero, json_get_whole<std::int32_t>(json, "zero"));
+  }
   // Such plans are of times when one rule was in lock step.
   if (version == 1) p.timetable = p.agreement == "bsp" ? Timetable::kLockStep : Timetable::kLeased;
   TR_RETURN_IF_ERROR(read_timetable(version == 1 ? nullptr : "timetable", json, p));
@@ -220,6 +224,12 @@ Result<Plan> plan_from_json(const Json& json) {
   TR_RETURN_IF_ERROR(check_slots(json, p));
   TR_RETURN_IF_ERROR(check_fields(json, to_json(p)));
   return p;
+}
+
+std::int64_t parameter_elems(const Bucket& bucket) {
+  return !bucket.statistic_offsets.empty() ? bucket.statistic_offsets.front()
+         : bucket.metrics_offset >= 0      ? bucket.metrics_offset
+                                           : bucket.num_elems;
 }
 
 bool factors_pay(std::int64_t factor_elems, std::int64_t gradient_elems, int num_workers) {

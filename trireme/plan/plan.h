@@ -98,6 +98,8 @@ struct Plan {
   std::vector<Bucket> buckets;
   // The workers have one set of weights, and each updates its part (one host).
   bool shared_weights = false;
+  // What the replicas divide among themselves (parallel.zero).
+  std::int32_t zero = 0;
   std::string codec;                 // the word chosen for parallel.codec = "auto"; empty: as the job says
   std::vector<CodecChoice> choices;  // what it was chosen from
   std::int64_t chosen_at = 0;        // before this step; above 0: chosen again by what was measured
@@ -107,6 +109,8 @@ struct Plan {
   StepPrediction prediction;
 
   int workers() const { return static_cast<int>(owners.size()); }
+  // The level that holds: one replica has all.
+  std::int32_t zero_level() const { return workers() > 1 ? zero : 0; }
   parallel::LogicalMesh logical_mesh() const { return {logical_shards, tiles, segments}; }
   parallel::CellOwners cell_owners() const { return {owners, tile_owners, segment_owners}; }
   parallel::Mesh mesh() const { return parallel::mesh_of(cell_owners()); }
@@ -116,6 +120,9 @@ struct Plan {
 // version 2 that is not known, by name.
 Json to_json(const Plan& plan);
 Result<Plan> plan_from_json(const Json& json);
+
+// The elements of a bucket that are parameters, alignment included; statistics and unused room follow.
+std::int64_t parameter_elems(const Bucket& bucket);
 
 struct ParameterSize {
   std::string name;
@@ -148,10 +155,15 @@ struct StepCosts {
   std::vector<cost::OpCost> updates;        // per bucket
   std::int32_t loss_after = -1;             // the strand that makes the loss; -1: it is known at the end
   bool updates_wait = false;                // for something about all gradients: their norm, NaN, the scale
+  // parallel.zero = 3: buckets whose parameters are brought together within a step, in this order.
+  std::vector<std::size_t> gathers = {};
 };
 
 // Seconds that the exchange of a bucket takes, with what its codec needs.
 double bucket_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
+// Where replicas divide state (zero_level): seconds and bytes of a replica in one gathering of the bucket's
+// parameters.
+comm::SumPrice gather_price(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
 // What its sum costs, and what that is asked about.
 comm::SumPrice bucket_price(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
 comm::SumShape sum_shape(const Plan& plan, const Bucket& bucket);

@@ -26,6 +26,11 @@ double update_seconds(const Plan& plan, const Bucket& bucket, const cost::OpCost
                     cost::compute_time(rest, machine, plan.shard_threads));
 }
 
+comm::SumPrice sum_price(const Bucket& bucket, const comm::SumShape& shape, const cost::Rates& rates) {
+  const auto row = comm::find_sum(bucket.sum);
+  return row.ok() ? (*row)->price(shape, rates) : comm::SumPrice();
+}
+
 }  // namespace
 
 comm::SumShape sum_shape(const Plan& plan, const Bucket& bucket) {
@@ -41,9 +46,12 @@ comm::SumShape sum_shape(const Plan& plan, const Bucket& bucket) {
   return shape;
 }
 
+comm::SumPrice gather_price(const Plan& plan, const Bucket& bucket, const cost::Rates& rates) {
+  return comm::parts_price(sum_shape(plan, bucket), parameter_elems(bucket), rates);
+}
+
 comm::SumPrice bucket_price(const Plan& plan, const Bucket& bucket, const cost::Rates& rates) {
-  const auto row = comm::find_sum(bucket.sum);
-  return row.ok() ? (*row)->price(sum_shape(plan, bucket), rates) : comm::SumPrice();
+  return sum_price(bucket, sum_shape(plan, bucket), rates);
 }
 
 double bucket_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates) {
@@ -85,6 +93,12 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
   }
   const bool busy = std::min(most, at_once) * std::max(1, plan.shard_threads) >= machine.cores;
   double cores = 0, links = 0;
+  // Replicas that divide state need a part of every sum, where nothing is known about all gradients first,
+  // and gather parameters after the update, or when they are read.
+  const bool divides = plan.zero_level() > 0;
+  if (plan.zero_level() == 3)
+    for (const std::size_t b : costs.gathers)
+      shape.axis += gather_price(plan, plan.buckets[b], rates).seconds() / 2;  // about half is hidden
   for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
     const auto needed = static_cast<std::size_t>(std::max(0, costs.needed_before[i]));
     const auto final = static_cast<std::size_t>(costs.final_after[i] + 1);
@@ -92,10 +106,14 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
     shape.final_at.push_back((waves - 1) * shard + before[final]);
     // Where weights are shared, sums are not spread: half of the way; and everybody updates a part.
     const double share = plan.shared_weights ? 0.5 : 1;
-    const comm::SumPrice price = bucket_price(plan, plan.buckets[i], rates);
+    comm::SumShape sum = sum_shape(plan, plan.buckets[i]);
+    if (divides && !costs.updates_wait) sum.scattered = parameter_elems(plan.buckets[i]);
+    const comm::SumPrice price = sum_price(plan.buckets[i], sum, rates);
     shape.exchange.push_back(share * price.seconds());
     const double update = update_seconds(plan, plan.buckets[i], costs.updates[i], machine);
-    shape.update.push_back(plan.shared_weights ? update / plan.workers() : update);
+    shape.update.push_back(plan.shared_weights || divides ? update / plan.workers() : update);
+    if (divides && plan.zero_level() < 3)
+      shape.update.back() += gather_price(plan, plan.buckets[i], rates).seconds();
     if (!busy || plan.workers() < 2) continue;
     const double own = price.code_seconds + price.add_seconds;
     cores += shape.update.back() + own;
@@ -127,6 +145,7 @@ double one_worker_seconds(const Plan& plan, const StepCosts& costs, const cost::
   Plan alone = plan;
   alone.owners = parallel::even_runs(plan.logical_shards, 1);
   alone.shared_weights = false;
+  alone.zero = 0;
   alone.overlap = Overlap::kBuckets;
   alone.exchange_order.clear();
   for (Bucket& b : alone.buckets) {

@@ -45,6 +45,11 @@ void add_bucket(const Slots& slots, std::size_t b, SlotKind kind, std::vector<Sl
       users.push_back({"sum", slots.sum(b)});
       users.push_back({"update", slots.updated(b)});
       break;
+    case SlotKind::kDivided:
+      users.push_back({"sum", slots.sum(b)});
+      users.push_back({"weights", slots.gathered(b)});
+      users.push_back({"weights on the way back", slots.gathered_again(b)});
+      break;
     case SlotKind::kChanges:
       add_turns("changes", slots.change(b), users);
       add_turns("lengths of changes", slots.change_sizes(b), users);
@@ -78,8 +83,8 @@ std::vector<SlotUser> users_of(std::span<const SlotKind> kinds) {
   const Slots slots{kinds.size()};
   std::vector<SlotUser> users;
   for (std::size_t b = 0; b < kinds.size(); ++b) add_bucket(slots, b, kinds[b], users);
-  if (std::find(kinds.begin(), kinds.end(), SlotKind::kShared) != kinds.end())
-    users.push_back({"the rest", slots.rest()});
+  const auto has_rest = [](SlotKind k) { return k == SlotKind::kShared || k == SlotKind::kDivided; };
+  if (std::any_of(kinds.begin(), kinds.end(), has_rest)) users.push_back({"the rest", slots.rest()});
   add_trainer(slots, users);
   return users;
 }

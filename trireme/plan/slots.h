@@ -71,6 +71,9 @@ struct Slots {
   // Shared weights, whose sums need nothing beside.
   Slot updated(std::size_t b) const { return at(1, b); }  // everybody has updated its part of a bucket
   Slot rest() const { return at(2, 0); }  // what is not updated in parts, or all of it at once
+  // Parts of weights that replicas divide: after an update or on the way forward, and on the way back.
+  Slot gathered(std::size_t b) const { return at(1, b); }
+  Slot gathered_again(std::size_t b) const { return at(3, b); }
   // Rules that meet after a period.
   Slot mean(std::size_t b) const { return at(0, b); }
   Slot settled(std::size_t b) const { return at(1, b); }
@@ -98,6 +101,7 @@ enum class SlotKind : std::uint8_t {
   kLowRank,  // lock step: two sums
   kDevice,   // lock step: on GPUs
   kShared,   // lock step: dense sums into shared weights
+  kDivided,  // lock step: parts of dense sums, and of weights
   kMeans,    // after a period: means
   kChanges,  // after a period: means, and encoded changes
   kLetters,  // servers and peers: letters only, which have no slots

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trireme/prepare/own_update.h"
+
 namespace trireme::prepare {
 namespace {
 
@@ -16,15 +18,48 @@ const std::string& laid_out_like(const Prepared& prepared, const std::string& na
   return of != all.end() && of->type.shape == state->type.shape ? of->name : name;
 }
 
-}  // namespace
-
-LaidOut laid_out(const Prepared& prepared, const std::string& name, const TensorType& own) {
-  const std::string& like = laid_out_like(prepared, name);
+LaidOut laid_out_whole(const Prepared& prepared, const std::string& like, const TensorType& own) {
   const auto layout = prepared.plan.layouts.find(like);
   if (layout == prepared.plan.layouts.end()) return {own, parallel::Layout::replicate(prepared.plan.mesh())};
   const auto whole = prepared.wholes.find(like);
   if (whole == prepared.wholes.end()) return {own, layout->second};
   return {{own.dtype, whole->second.shape}, layout->second};
+}
+
+// A replica has what lies in its part of the bucket.
+std::vector<parallel::Interval> ranges_of(const plan::Plan& plan, const std::string& parameter) {
+  std::vector<parallel::Interval> ranges;
+  for (const plan::Bucket& bucket : plan.buckets)
+    for (std::size_t p = 0; p < bucket.parameters.size(); ++p) {
+      if (bucket.parameters[p] != parameter) continue;
+      for (int replica = 0; replica < plan.workers(); ++replica) {
+        const comm::Chunk part = own_part(plan, bucket, replica);
+        ranges.push_back({part.begin - bucket.offsets[p], part.end - bucket.offsets[p]});
+      }
+    }
+  return ranges;
+}
+
+}  // namespace
+
+bool is_divided(const Prepared& prepared, const std::string& name) {
+  const int level = prepared.plan.zero_level();
+  if (level == 0) return false;
+  const auto named = [&](const auto& v) { return v.name == name; };
+  const bool trained = std::any_of(prepared.parameters.begin(), prepared.parameters.end(), named);
+  return trained ? level == 3 : laid_out_like(prepared, name) != name;
+}
+
+LaidOut laid_out(const Prepared& prepared, const std::string& name, const TensorType& given) {
+  const std::string& like = laid_out_like(prepared, name);
+  if (is_divided(prepared, name)) {
+    const auto& all = prepared.parameters;
+    const auto of = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.name == like; });
+    LaidOut out = laid_out_whole(prepared, like, {given.dtype, of->type.shape});
+    out.ranges = ranges_of(prepared.plan, like);
+    return out;
+  }
+  return laid_out_whole(prepared, like, given);
 }
 
 }  // namespace trireme::prepare

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "trireme/parallel/layout.h"
+#include "trireme/parallel/piece.h"
 #include "trireme/prepare/prepared.h"
 
 namespace trireme::prepare {
@@ -11,7 +11,12 @@ namespace trireme::prepare {
 struct LaidOut {
   TensorType whole;
   parallel::Layout layout;  // over plan.mesh()
+  // Not empty: what the layout leaves is divided among the replicas (parallel::StateTensor::ranges).
+  std::vector<parallel::Interval> ranges = {};
 };
+
+// Whether the replicas divide a variable among themselves (Plan::zero_level).
+bool is_divided(const Prepared& prepared, const std::string& name);
 
 // A variable of this rank, which has type `own` here. What the plan has no layout for is replicated; an
 // element's state of the optimiser lies as its parameter does.

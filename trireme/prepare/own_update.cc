@@ -23,10 +23,8 @@ Result<std::vector<ParameterSlice>> slices_of(const plan::Bucket& bucket,
   return slices;
 }
 
-std::int64_t parameter_elems(const plan::Bucket& bucket) {
-  return !bucket.statistic_offsets.empty() ? bucket.statistic_offsets.front()
-         : bucket.metrics_offset >= 0      ? bucket.metrics_offset
-                                           : bucket.num_elems;
+comm::Chunk own_part(const plan::Plan& plan, const plan::Bucket& bucket, int replica) {
+  return comm::chunk_of(parameter_elems(bucket), sizeof(float), replica, plan.workers());
 }
 
 Result<Compiled> compile_own_update(const job::Job& job, const Prepared& prepared,

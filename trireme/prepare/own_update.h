@@ -1,5 +1,6 @@
 // The optimiser's step for a worker's own part of a bucket: workers of one host that share their weights
-// divide the work, and each changes only what is its own (comm::chunk_of).
+// divide the work, and replicas under parallel.zero the state; each changes only what is its own
+// (comm::chunk_of).
 #pragma once
 
 #include <string>
@@ -24,8 +25,10 @@ Result<std::vector<ParameterSlice>> slices_of(const plan::Bucket& bucket,
                                               const std::vector<model::Parameter>& parameters,
                                               comm::Chunk chunk);
 
-// The elements of a bucket that are parameters, alignment included; statistics and unused room follow.
-std::int64_t parameter_elems(const plan::Bucket& bucket);
+using plan::parameter_elems;
+
+// What of them belongs to a replica where the replicas of a plan divide them (Plan::zero_level).
+comm::Chunk own_part(const plan::Plan& plan, const plan::Bucket& bucket, int replica);
 
 // As Prepared::updates, over vectors: "<parameter>" and its states are slices. Null: there is nothing to do.
 Result<Compiled> compile_own_update(const job::Job& job, const Prepared& prepared,

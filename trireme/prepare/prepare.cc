@@ -5,6 +5,7 @@
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/job/eval_batch.h"
+#include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/kernel.h"
@@ -124,6 +125,47 @@ Status compile_in_buckets(const graph::Graph& graph, exec::CompileOptions option
   return {};
 }
 
+// Gates of parameters that replicas divide, per bucket on the way forward and back, and notices that they
+// have been read on the way forward.
+void add_gather_gates(const plan::Plan& plan, exec::CompileOptions& options, Prepared& out) {
+  using Readers = exec::VariableGate::Readers;
+  for (const Readers way : {Readers::kUpTo, Readers::kBehind})
+    for (const plan::Bucket& bucket : plan.buckets) options.gates.push_back({bucket.parameters, way, "loss"});
+  for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
+    options.notices.push_back({.output = "", .variable = "", .after_gate = static_cast<int>(b)});
+    out.bucket_of_notice.push_back(Prepared::kReadNotice);
+  }
+}
+
+// What stands at the turn is not given back in between.
+std::vector<WeightGather> gathers_of(const exec::Outline& outline, std::size_t num_buckets,
+                                     std::size_t first_notice) {
+  std::vector<std::pair<std::int32_t, WeightGather>> all;
+  for (std::size_t gate = 0; gate < outline.gate_before.size(); ++gate) {
+    if (outline.gate_before[gate] < 0) continue;
+    WeightGather g;
+    g.bucket = gate % num_buckets;
+    g.back = gate >= num_buckets;
+    g.gates = {static_cast<int>(gate)};
+    if (!g.back) g.read_notice = static_cast<int>(first_notice + g.bucket);
+    all.emplace_back(outline.gate_before[gate], std::move(g));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return std::make_pair(a.second.back, a.first) < std::make_pair(b.second.back, b.first);
+  });
+  std::vector<WeightGather> out;
+  for (auto& [strand, g] : all) {
+    const bool stays = !out.empty() && g.back && !out.back().back && out.back().bucket == g.bucket;
+    if (!stays) {
+      out.push_back(std::move(g));
+      continue;
+    }
+    out.back().gates.push_back(g.gates[0]);
+    out.back().read_notice = -1;
+  }
+  return out;
+}
+
 Status compile_train(const job::Job& job, const graph::Graph& graph, bool fixed, Prepared& out) {
   const plan::Plan& plan = out.plan;
   exec::CompileOptions options = kernel_options(job, out, fixed);
@@ -152,6 +194,13 @@ Status compile_train(const job::Job& job, const graph::Graph& graph, bool fixed,
     return compile_in_buckets(graph, std::move(options), out);
   if (plan.overlap == plan::Overlap::kFull)
     for (const plan::Bucket& bucket : plan.buckets) options.gates.push_back({bucket.parameters});
+  if (plan.zero_level() == 3) {
+    const std::size_t first_notice = options.notices.size();
+    add_gather_gates(plan, options, out);
+    TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, std::move(options)));
+    out.gathers = gathers_of(out.train->outline(), plan.buckets.size(), first_notice);
+    return {};
+  }
   TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, options));
   if (options.gates.empty() || gates_come_first(*out.train, out)) return {};
   out.plan.overlap = plan::Overlap::kBuckets;
@@ -170,12 +219,14 @@ plan::StepCosts step_costs(const Prepared& p, int cores) {
   std::int32_t first = static_cast<std::int32_t>(outline.strands.size()) - 1;
   for (std::size_t n = 0; n < p.bucket_of_notice.size(); ++n) {
     const int bucket = p.bucket_of_notice[n];
+    if (bucket == Prepared::kReadNotice) continue;
     std::int32_t& last = bucket < 0 ? costs.loss_after : costs.final_after[static_cast<std::size_t>(bucket)];
     last = std::max(last, outline.notice_after[n]);
     first = std::min(first, outline.notice_after[n]);
   }
   if (p.loss_notice < 0) costs.loss_after = first;  // it is looked at with what comes first
   costs.updates_wait = p.finite_check != nullptr;
+  for (const WeightGather& g : p.gathers) costs.gathers.push_back(g.bucket);
   for (const Compiled& update : p.updates) costs.updates.push_back(update->cost());
   const int at_once = std::max(1, cores / std::max(1, p.plan.shard_threads));
   if (servers_multiply(p.plan)) return costs;
@@ -311,6 +362,22 @@ Status describe(const job::Job& job, const model::ModelInput& input, Prepared& o
   return {};
 }
 
+Status check_zero(const Prepared& p) {
+  if (p.plan.zero == 0) return {};
+  for (const auto& [name, layout] : p.plan.layouts)
+    for (const parallel::AxisLayout& axis : layout.axes)
+      if (axis.blocks > 1 && axis.dim > 1)
+        return error(Code::kInvalid,
+                     "[job] parallel.zero = {}: '{}' is cut in blocks of dimension {} ({}), which cannot be "
+                     "divided further; pin it with parallel.layouts",
+                     p.plan.zero, name, axis.dim, layout.to_text());
+  if (p.device == nullptr) return {};
+  return error(Code::kInvalid,
+               "[job] parallel.zero = {}: on GPUs every replica has its own state; use --device cpu or "
+               "parallel.zero = 0",
+               p.plan.zero);
+}
+
 // A run that begins: how the model is cut, before buckets are made of its parts.
 Status cut_first(const job::Job& job, const PrepareOptions& options, Prepared& out) {
   const cost::Rates rates = rates_of(options);
@@ -393,6 +460,10 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model
   const bool gpu_buckets = out->resident && options.replicas > 1 && plan.buckets.size() > 1;
   TR_ASSIGN_OR_RETURN(plan.overlap,
                       possible_overlap(job, options.replicas, out->device != nullptr, gpu_buckets));
+  plan.zero = static_cast<std::int32_t>(job.options.integer(job::kZero));
+  TR_RETURN_IF_ERROR(check_zero(*out));
+  // Layers wait for parameters that come when they are read.
+  if (plan.zero_level() == 3 && plan.overlap == plan::Overlap::kFull) plan.overlap = plan::Overlap::kBuckets;
   const Status shares = job::can_share_weights(job, out->sending, options.transport, options.replicas);
   if (job.parallel.weights == "shared") TR_RETURN_IF_ERROR(shares);
   plan.shared_weights = shares.ok() && job.parallel.weights != "own" && out->device == nullptr;

@@ -18,6 +18,15 @@ namespace trireme::prepare {
 
 using Compiled = std::shared_ptr<const exec::CompiledGraph>;
 
+// Parameters of a bucket that replicas divide (parallel.zero = 3): they are brought together before the train
+// graph reads them, on the way forward or back.
+struct WeightGather {
+  std::size_t bucket = 0;
+  bool back = false;
+  std::vector<int> gates;  // of the train graph, which open then; two: it reads them on both ways in a row
+  int read_notice = -1;    // of the train graph: they have been read; -1: when the bucket is final
+};
+
 struct Prepared {
   plan::Plan plan;
   job::Sending sending;  // how gradients travel: as the job says, or as the plan has chosen
@@ -50,9 +59,11 @@ struct Prepared {
 
   // The bucket that a notice of the train graph is of; -1: it is of the loss or the correct count.
   std::vector<int> bucket_of_notice;
-  int loss_notice = 0;    // -1: there is none
-  plan::StepParts parts;  // what a shard's step is cut into, for the step's program
-  cost::Traffic traffic;  // what the rule sends
+  static constexpr int kReadNotice = -2;  // parameters that replicas divide have been read
+  std::vector<WeightGather> gathers;      // in the order of need
+  int loss_notice = 0;                    // -1: there is none
+  plan::StepParts parts;                  // what a shard's step is cut into, for the step's program
+  cost::Traffic traffic;                  // what the rule sends
   std::int64_t eval_batch = 0;
 };
 

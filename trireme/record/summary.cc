@@ -159,6 +159,7 @@ Json to_json(const Summary& s) {
                {"notes", s.notes},
                {"finished", s.finished},
                {"ok", s.ok}};
+  if (s.zero > 0) json["zero"] = s.zero;
   if (s.tiles > 1) {
     json["mesh"] = s.mesh;
     json["style"] = s.style;

@@ -47,6 +47,7 @@ struct Summary {
   // in a step, without headers, and seconds that it waited for them.
   std::string mesh, style;
   std::int32_t tiles = 1;
+  std::int32_t zero = 0;  // what replicas divided among themselves (parallel.zero)
   std::map<std::string, double> bytes_by_axis, exposed_by_axis;
   // By worker: the most bytes in tensors at one time, counted and as predicted; empty: not known.
   std::vector<double> peak_bytes, predicted_bytes;

@@ -85,6 +85,7 @@ record::Summary LockStepWorker::summarise() const {
     s.tiles = plan().tiles;
     report_mesh(*lines_, totals_, n, s);
   }
+  s.zero = plan().zero_level();
   s.rule = replica_->rule().report().more;  // of rank 0
   if (start_.prepared->resident && lines_->data().world() > 1) {
     const std::int32_t shards = own_run().count;

@@ -8,7 +8,7 @@
 #include "trireme/data/leases.h"
 #include "trireme/engine/device_exchange.h"
 #include "trireme/engine/replica.h"
-#include "trireme/engine/share_weights.h"
+#include "trireme/engine/state/share_weights.h"
 #include "trireme/engine/trace.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/plan/slots.h"

@@ -1,5 +1,7 @@
 #include "trireme/comm/sum/host_sum.h"
 
+#include <algorithm>
+
 #include "trireme/comm/sum/coded_work.h"
 #include "trireme/comm/sum/shard_tree.h"
 #include "trireme/runtime/sync.h"
@@ -54,11 +56,24 @@ Status HostSum::take_shards(LeafRun run) {
   const auto count = static_cast<std::size_t>(run.count);
   while (vectors_.size() > count) vectors_.pop_back();
   while (vectors_.size() < count) {
-    TR_ASSIGN_OR_RETURN(Tensor own,
-                        vectors_.empty() ? group_.allocate(vector) : allocate_zeros(device_of(rt_), vector));
+    TR_ASSIGN_OR_RETURN(Tensor own, vectors_.empty() && !spec_.private_memory
+                                        ? group_.allocate(vector)
+                                        : allocate_zeros(device_of(rt_), vector));
     vectors_.push_back(std::move(own));
   }
   return {};
+}
+
+void HostSum::give_back(std::int64_t begin, std::int64_t end) {
+  if (!spec_.private_memory || rt_.is_phantom()) return;
+  const auto drop = [](const Tensor& t, std::int64_t from, std::int64_t to) {
+    constexpr std::int64_t kSize = sizeof(float);
+    if (from < to) give_back_pages(t.raw() + from * kSize, static_cast<std::size_t>((to - from) * kSize));
+  };
+  const std::int64_t parts = spec_.scattered > 0 ? spec_.scattered : spec_.num_elems;
+  drop(vectors_[0], 0, std::min(begin, parts));
+  drop(vectors_[0], end, parts);
+  for (std::size_t i = 1; i < vectors_.size(); ++i) drop(vectors_[i], 0, spec_.num_elems);
 }
 
 Task<Status> add_dense(runtime::Runtime& rt, Group& group, const SumSpec& spec, DenseCall call,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trireme/comm/group.h"
+
 namespace trireme::comm {
 namespace {
 
@@ -32,9 +34,66 @@ std::int32_t SumShape::most_shards() const {
   return most;
 }
 
+namespace {
+
+std::vector<std::int64_t> part_sizes(std::int64_t num_elems, int workers) {
+  std::vector<std::int64_t> sizes;
+  for (int w = 0; w < workers; ++w) sizes.push_back(chunk_of(num_elems, sizeof(float), w, workers).size());
+  return sizes;
+}
+
+// Half of the way of an allreduce through mapped memory: nothing is spread.
+SumPrice scattered_price(const SumShape& shape, const cost::Rates& rates) {
+  SumShape whole = shape;
+  whole.scattered = 0;
+  SumPrice p = dense_price(whole, shape.scattered, rates);
+  if (rates.direct) {
+    p.wire_seconds /= 2;
+    p.bytes_sent /= 2;
+    return p;
+  }
+  collective::ScheduleSpec spec = sum_spec(shape, shape.scattered, shape.collective);
+  spec.kind = collective::Kind::kReduceScatter;
+  spec.counts = part_sizes(shape.scattered, shape.workers());
+  const auto algorithm = collective::find_algorithm(spec.kind, shape.collective);
+  if (!algorithm.ok() || !(*algorithm)->applicable(spec).ok()) return p;
+  const collective::Price price = (*algorithm)->price(spec);
+  p.wire_seconds = to_seconds(collective::price_time(price, rates.comm));
+  p.add_seconds = to_seconds(collective::price_parts(price, rates.comm).additions);
+  p.bytes_sent = price.bytes_per_rank;
+  return p;
+}
+
+}  // namespace
+
+SumPrice parts_price(const SumShape& shape, std::int64_t num_elems, const cost::Rates& rates) {
+  SumPrice p;
+  if (shape.workers() <= 1) return p;
+  collective::ScheduleSpec spec{.kind = collective::Kind::kAllgather, .world = shape.workers()};
+  spec.counts = part_sizes(num_elems, shape.workers());
+  spec.count = num_elems;
+  const auto algorithm = collective::select_algorithm(spec, rates.comm);
+  if (!algorithm.ok()) return p;
+  const collective::Price price = (*algorithm)->price(spec);
+  p.wire_seconds = to_seconds(collective::price_time(price, rates.comm));
+  p.bytes_sent = price.bytes_per_rank;
+  return p;
+}
+
 SumPrice dense_price(const SumShape& shape, std::int64_t num_elems, const cost::Rates& rates) {
   SumPrice p;
   if (shape.workers() <= 1) return p;
+  if (shape.scattered > 0) {
+    p = scattered_price(shape, rates);
+    if (num_elems == shape.scattered) return p;
+    SumShape rest = shape;
+    rest.scattered = 0;
+    const SumPrice more = dense_price(rest, num_elems - shape.scattered, rates);
+    p.wire_seconds += more.wire_seconds;
+    p.add_seconds += more.add_seconds;
+    p.bytes_sent += more.bytes_sent;
+    return p;
+  }
   // Sums through mapped memory are made in one or two rounds of reads, whichever is cheaper (comm/direct.h).
   p.wire_seconds = !rates.direct ? price_seconds(shape, num_elems, shape.collective, false, rates.comm)
                                  : std::min(price_seconds(shape, num_elems, "one-shot", true, rates.comm),

@@ -19,6 +19,8 @@ struct SumShape {
   double message_bytes = 0, code_bytes = 0;
   std::int64_t factor_elems = 0;  // of a shard's factors
   bool keeps = false;             // what encodings leave out
+  // Above 0: of so many first elements a worker needs only its own part (comm::chunk_of).
+  std::int64_t scattered = 0;
   int workers() const { return static_cast<int>(owners.size()); }
   std::int32_t most_shards() const;  // of one worker
 };
@@ -33,6 +35,8 @@ struct SumPrice {
 
 // A sum over all workers of vectors as they are.
 SumPrice dense_price(const SumShape& shape, std::int64_t num_elems, const cost::Rates& rates);
+// Every worker gets the parts of all others (comm::chunk_of).
+SumPrice parts_price(const SumShape& shape, std::int64_t num_elems, const cost::Rates& rates);
 // Everybody gets `elems` floats for each shard of the others.
 collective::Price gather_price(const SumShape& shape, std::int64_t elems, const cost::Rates& rates);
 SumPrice gather_seconds(const SumShape& shape, const std::vector<std::int64_t>& turns,

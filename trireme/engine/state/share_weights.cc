@@ -1,4 +1,4 @@
-#include "trireme/engine/share_weights.h"
+#include "trireme/engine/state/share_weights.h"
 
 #include "trireme/agree/mechanism/vector_math.h"
 #include "trireme/plan/slots.h"
