@@ -46,6 +46,7 @@ struct DeviceRun::State {
         own(queue == nullptr ? gpu::make_kernel_stream(*p.gpu()) : nullptr),
         stream(queue == nullptr ? *own : queue->stream()),
         side(gpu::make_kernel_stream(*p.gpu())),
+        operands(p.options.device),
         roots(graph::storage_roots(p.program, p.pinned)),
         inputs(p.inputs.size()),
         input_at(p.inputs.size()) {
@@ -78,6 +79,7 @@ struct DeviceRun::State {
   Status run_timed(StrandWork& work, NodeTimes& times, const runtime::Runtime& rt);
   Status run_strand(StrandWork& work, NodeTimes* times, const runtime::Runtime& rt);
 
+  std::optional<Tensor> own_on_host(const Tensor& value) const;
   // The tensor on the device that stands for it already, if any.
   std::optional<Tensor> resident(const Tensor& t) const {
     if (t.buffer().device().kind() == DeviceKind::kCuda) return t;
@@ -91,6 +93,7 @@ struct DeviceRun::State {
   std::unique_ptr<gpu::KernelStream> own;  // null: the queue's is used
   gpu::KernelStream& stream;
   const std::unique_ptr<gpu::KernelStream> side;  // for copies that the loop waits for
+  OperandMemory operands;
   graph::ValueMap<Value> roots;
   std::vector<std::unique_ptr<Pair>> pairs;
   std::vector<Pair*> inputs;               // null: never given on the host
@@ -277,19 +280,54 @@ void DeviceRun::run(std::int32_t strand, NodeTimes* times, const runtime::Runtim
 Status DeviceRun::result() const { return state_->last; }
 std::shared_ptr<Event> DeviceRun::point() const { return state_->point; }
 
-Result<Tensor> DeviceRun::on_host(const Tensor& value) {
+// The host's own is up to date: strands copy out what they write. A feed that no strand reads is only there.
+std::optional<Tensor> DeviceRun::State::own_on_host(const Tensor& value) const {
   if (value.buffer().device().kind() != DeviceKind::kCuda) return value;
-  TR_RETURN_IF_ERROR(state_->wait_for_queue());
-  // The host's own is up to date: strands copy out what they write. A feed that no strand reads is only
-  // there.
-  for (const auto& pair : state_->pairs)
+  for (const auto& pair : pairs)
     if (pair->in_use && pair->device.raw() == value.raw() &&
         pair->device.type().num_bytes() == value.type().num_bytes())
       return Tensor(pair->host.buffer(), value.type(), pair->host.offset_bytes());
+  return std::nullopt;
+}
+
+Result<Tensor> DeviceRun::on_host(const Tensor& value) {
+  if (value.buffer().device().kind() == DeviceKind::kCuda) TR_RETURN_IF_ERROR(state_->wait_for_queue());
+  if (std::optional<Tensor> own = state_->own_on_host(value)) return *own;
   TR_ASSIGN_OR_RETURN(Tensor host, Tensor::allocate(cpu_device(), value.type()));
   TR_RETURN_IF_ERROR(State::copy(*state_->side, value, host));
   TR_RETURN_IF_ERROR(state_->side->synchronize());
   return host;
+}
+
+Status DeviceRun::take_operands(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+                                HostOperands& taken) {
+  TR_RETURN_IF_ERROR(state_->wait_for_queue());
+  for (const Tensor& value : inputs) {
+    if (std::optional<Tensor> own = state_->own_on_host(value)) {
+      taken.in.push_back(*own);
+      continue;
+    }
+    TR_ASSIGN_OR_RETURN(Tensor host, state_->operands.take(value.type()));
+    taken.in.push_back(host);
+    TR_RETURN_IF_ERROR(State::copy(*state_->side, value, host));
+  }
+  for (const Tensor& value : outputs) {
+    TR_ASSIGN_OR_RETURN(Tensor host, state_->operands.take(value.type()));
+    taken.out.push_back(std::move(host));
+  }
+  return state_->side->synchronize();
+}
+
+Status DeviceRun::write_outputs(const HostOperands& taken, std::span<const Tensor> outputs) {
+  TR_RETURN_IF_ERROR(state_->wait_for_queue());
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    TR_RETURN_IF_ERROR(State::copy(*state_->side, taken.out[i], outputs[i]));
+  return state_->side->synchronize();
+}
+
+// A copy that failed may be under way still.
+void DeviceRun::give_back(const HostOperands& taken) {
+  if (state_->side->synchronize().ok()) state_->operands.give_back(taken);
 }
 
 Status DeviceRun::ready_on_device(std::span<const Tensor> values) {
@@ -302,12 +340,6 @@ Status DeviceRun::ready_on_device(std::span<const Tensor> values) {
         copied = true;
       }
   return copied ? state_->side->synchronize() : Status();
-}
-
-Status DeviceRun::to_device(const Tensor& host, const Tensor& device) {
-  TR_RETURN_IF_ERROR(state_->wait_for_queue());
-  TR_RETURN_IF_ERROR(State::copy(*state_->side, host, device));
-  return state_->side->synchronize();
 }
 
 }  // namespace trireme::exec

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "trireme/exec/compiled.h"
+#include "trireme/exec/host_operands.h"
 #include "trireme/runtime/runtime.h"
 
 namespace trireme::exec {
@@ -40,7 +41,11 @@ class DeviceRun {
   // A value on the host: the caller's memory where it is fed or bound there, else a copy. On the loop, while
   // a strand may run: the value must be written already.
   Result<Tensor> on_host(const Tensor& value);
-  Status to_device(const Tensor& host, const Tensor& device);  // on the loop, while a strand may run
+  // The same of all inputs of a host op, with room for its outputs; and after the call the outputs are copied
+  // to the device. Whatever is taken is given back when the call has ended.
+  Status take_operands(std::span<const Tensor> inputs, std::span<const Tensor> outputs, HostOperands& taken);
+  Status write_outputs(const HostOperands& taken, std::span<const Tensor> outputs);
+  void give_back(const HostOperands& taken);
   // The values are on the device, where they may so far be with the caller only. On the loop, as on_host().
   Status ready_on_device(std::span<const Tensor> values);
 

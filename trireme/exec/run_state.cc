@@ -141,21 +141,16 @@ Task<void> RunState::run_host(std::shared_ptr<RunState> self, std::int32_t stran
 
 // Host ops work on the host: copies of their operands.
 Task<Status> RunState::run_beside_device(RunState& self, HostOp& host, HostCall call, std::int32_t node) {
-  std::vector<Tensor> in, out;
-  for (const Tensor& t : self.inputs_of(node)) {
-    TR_CO_ASSIGN_OR_RETURN(Tensor copy, self.gpu->on_host(t));
-    in.push_back(std::move(copy));
+  HostOperands operands;
+  Status done = self.gpu->take_operands(self.inputs_of(node), self.outputs_of(node), operands);
+  if (done.ok()) {
+    call.inputs = operands.in;
+    call.outputs = operands.out;
+    done = co_await host.start(std::move(call));
   }
-  for (const Tensor& t : self.outputs_of(node)) {
-    TR_CO_ASSIGN_OR_RETURN(Tensor own, Tensor::allocate(cpu_device(), t.type()));
-    out.push_back(std::move(own));
-  }
-  call.inputs = in;
-  call.outputs = out;
-  TR_CO_RETURN_IF_ERROR(co_await host.start(std::move(call)));
-  for (std::size_t i = 0; i < out.size(); ++i)
-    TR_CO_RETURN_IF_ERROR(self.gpu->to_device(out[i], self.outputs_of(node)[i]));
-  co_return Status();
+  if (done.ok()) done = self.gpu->write_outputs(operands, self.outputs_of(node));
+  self.gpu->give_back(operands);
+  co_return done;
 }
 
 void RunState::ended(std::int32_t strand, Status result, std::shared_ptr<Event> point) {
