@@ -19,6 +19,7 @@ struct ZooCase {
   std::int64_t batch = 4;
   bool convolves = false;
   bool experts = false;
+  double tolerance = 1e-12;  // of f64
 };
 inline void PrintTo(const ZooCase& c, std::ostream* to) { *to << c.label; }
 // Those that take a few ms a run, and the large ones, whose widths are a few channels.
@@ -30,6 +31,7 @@ ZooCase zoo_case(const std::string& label);
 struct ZooGraph {
   graph::Graph graph;
   Tensors fed, expected;
+  double tolerance = 1e-12;
 };
 // A failure of the test and an empty graph where it cannot be made.
 ZooGraph made(const ZooCase& c, std::int64_t batch);

@@ -136,7 +136,8 @@ std::map<std::string, VariableUse> uses_of(const graph::Graph& graph) {
 
 bool reads_samples_in_parts(const graph::Graph& graph, const graph::Node& node, const LayoutOption& option) {
   for (std::size_t i = 0; i < node.inputs.size(); ++i)
-    if (graph.node(node.inputs[i].node).def == &op::kInput && option.inputs[i].dim == 0) return true;
+    if (graph.node(brought(graph, node.inputs[i]).node).def == &op::kInput && option.inputs[i].dim == 0)
+      return true;
   return false;
 }
 
