@@ -44,6 +44,19 @@ constexpr KeyValue kKeys[] = {
     {"locked", "true", ""},          {"local_replicas", "2", "0"},
 };
 
+TEST(Launchers, StartAsManyRanksAsTheMeshHas) {
+  const auto why = [](int world) {
+    Job job;
+    EXPECT_TRUE(set_job_key(job, "parallel.mesh=data=2,model=2").ok());
+    return fit_workers(job, world, 0, "mpirun").message();
+  };
+  EXPECT_EQ(why(4), "");
+  EXPECT_EQ(
+      why(3),
+      "[launch] mpirun started 3 ranks, and parallel.mesh 'data=2,model=2' is of 4 workers; start 4 ranks, "
+      "or change the mesh");
+}
+
 TEST(Agreements, EveryOneTakesADefaultJob) {
   for (const AgreementRow& row : agree::agreement_table())
     EXPECT_TRUE(check_job(job_of(row)).ok()) << row.name << ": " << check_job(job_of(row)).to_string();

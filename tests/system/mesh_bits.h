@@ -12,5 +12,7 @@ struct MeshBitsRun {
 };
 // Trains them all from the command line, one after the other.
 void expect_one_hash(const std::vector<MeshBitsRun>& runs);
+// A rank is killed ("3:kill@collective:40") after a checkpoint; the run goes on elsewhere, to the same hash.
+void expect_the_hash_elsewhere(const MeshBitsRun& begun, const char* fault, const MeshBitsRun& resumed);
 
 }  // namespace trireme::system_test

@@ -15,5 +15,14 @@ TEST(MeshBitsLong, AreTheSameOnEightMeshesOverThreeTransports) {
   expect_one_hash(runs);
 }
 
+TEST(MeshBitsLong, AreTheSameAfterAKillOnEveryOtherMesh) {
+  for (const MeshBitsRun& resumed : {MeshBitsRun{"data=1,model=1", "inproc"},
+                                     {"data=4,model=4", "shm"},
+                                     {"data=3,model=2", "tcp"},
+                                     {"data=1,model=4", "shm"}})
+    for (const char* transport : {"shm", "tcp"})
+      expect_the_hash_elsewhere({"data=2,model=2", transport}, "1:kill@collective:40", resumed);
+}
+
 }  // namespace
 }  // namespace trireme::system_test

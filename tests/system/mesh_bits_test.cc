@@ -14,5 +14,9 @@ TEST(MeshBits, AreTheSameOverEveryTransport) {
                    {"data=2,model=2", "tcp"}});
 }
 
+TEST(MeshBits, AreTheSameAfterAKillOnAnotherMeshOverAnotherTransport) {
+  expect_the_hash_elsewhere({"data=2,model=2", "shm"}, "3:kill@collective:40", {"data=1,model=3", "tcp"});
+}
+
 }  // namespace
 }  // namespace trireme::system_test
