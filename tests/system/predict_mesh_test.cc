@@ -82,17 +82,20 @@ TEST_F(PredictOnMesh, MistakesAreRefusedBeforeRanksStart) {
   train("r");
   std::filesystem::create_directories(w / "bare/checkpoints");
   w.write("bare/job.toml", w.read("r/job.toml"));
-  expect_refused(w, {{{"eval", "r", "--mesh", "model=2", "--workers", "3"}, 2, "set --workers 2"},
-                     {{"eval", "r", "--mesh", "rows=2"}, 2, "expected data or model"},
-                     {{"eval", "r", "--mesh", "model"}, 2, "mesh"},
-                     {{"eval", "r", "--workers", "0"}, 2, "--workers"},
-                     {{"eval", "nowhere", "--workers", "2"}, 2, "no job.toml"},
-                     {{"eval", "bare", "--workers", "2"}, 1, "no whole checkpoint"},
-                     {{"eval", "r", "--workers", "2", "--part", "exam"}, 2, "test, validation or train"},
-                     {{"eval", "r", "--workers", "2", "--part", "validation"}, 2, "no validation samples"},
-                     {{"predict", "r", "--workers", "2", "--input", "nowhere"}, 2, "--input nowhere"},
-                     {{"predict", "r", "--workers", "2", "--prompt", "hello"}, 2, "--prompt is not for this"},
-                     {{"predict", "r", "--workers", "2", "--filters", "f.png"}, 2, "leave --mesh"}});
+  expect_refused(w,
+                 {{{"eval", "r", "--mesh", "model=2", "--workers", "3"}, 2, "set --workers 2"},
+                  {{"eval", "r", "--mesh", "rows=2"}, 2, "expected data or model"},
+                  {{"eval", "r", "--mesh", "model"}, 2, "mesh"},
+                  {{"eval", "r", "--mesh", "model=4000"}, 2, "error: style 'tensor' does not fit the model"},
+                  {{"predict", "r", "--mesh", "model=4000"}, 2, "error: style 'tensor' does not fit"},
+                  {{"eval", "r", "--workers", "0"}, 2, "--workers"},
+                  {{"eval", "nowhere", "--workers", "2"}, 2, "no job.toml"},
+                  {{"eval", "bare", "--workers", "2"}, 1, "no whole checkpoint"},
+                  {{"eval", "r", "--workers", "2", "--part", "exam"}, 2, "test, validation or train"},
+                  {{"eval", "r", "--workers", "2", "--part", "validation"}, 2, "no validation samples"},
+                  {{"predict", "r", "--workers", "2", "--input", "nowhere"}, 2, "--input nowhere"},
+                  {{"predict", "r", "--workers", "2", "--prompt", "hello"}, 2, "--prompt is not for this"},
+                  {{"predict", "r", "--workers", "2", "--filters", "f.png"}, 2, "leave --mesh"}});
 }
 
 }  // namespace

@@ -388,6 +388,15 @@ Task<Result<LoadedModel>> load_model(Runtime& rt, ModelSource source) {
   co_return co_await read_model(rt, std::move(*opened));
 }
 
+Status check_cut(const LoadedModel& model, const parallel::Mesh& mesh) {
+  prepare::ForwardTiles over;
+  over.tiles = mesh.size_of(parallel::kModelAxis);
+  if (over.tiles == 1) return {};
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs graphs,
+                      job::build_job_model(model.job, model.input, job::eval_batch_of(model.job)));
+  return prepare::choose_forward_cuts(model.job, graphs.eval, model.plan.get(), over).status();
+}
+
 Task<Result<LoadedModel>> read_model_part(Runtime& rt, OpenedModel opened, comm::Group& group,
                                           parallel::Mesh mesh) {
   LoadedModel& out = opened.model;

@@ -66,6 +66,9 @@ runtime::Task<Result<LoadedModel>> load_model(runtime::Runtime& rt, ModelSource 
 // The same in two steps.
 runtime::Task<Result<OpenedModel>> open_model(runtime::Runtime& rt, ModelSource source);
 runtime::Task<Result<LoadedModel>> read_model(runtime::Runtime& rt, OpenedModel opened);
+// Whether an opened model can be cut over the model axis of a mesh, before ranks are started. kInvalid names
+// the tensor, or what the style of its job lacks.
+Status check_cut(const LoadedModel& model, const parallel::Mesh& mesh);
 // The second step of the ranks of a mesh, which all have opened the model: each reads its part. Collective;
 // `group`, the ranks of the mesh, outlives the model. kCorrupt: ranks see different files.
 runtime::Task<Result<LoadedModel>> read_model_part(runtime::Runtime& rt, OpenedModel opened,

@@ -104,6 +104,7 @@ Task<Status> start_ranks(Runtime& rt, const apply::ModelSource& source, const Mo
   {
     const Result<apply::OpenedModel> opened = co_await apply::open_model(rt, source);
     if (!opened.ok()) co_return opened.status();
+    TR_CO_RETURN_IF_ERROR(apply::check_cut(opened->model, run.mesh));
     TR_CO_RETURN_IF_ERROR(co_await use.check_ranks(rt, opened->model, run.mesh));
     verified = opened->files->info().path;
     run.deadline = opened->model.job.parallel.deadline_ms * kMilli;

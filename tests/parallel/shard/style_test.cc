@@ -72,6 +72,15 @@ TEST(Style, PinsStandAndTheRestFollows) {
   EXPECT_EQ(moves[0].collective, "allreduce");
 }
 
+TEST(Style, OfPinsThatMatchATensorTheLastHolds) {
+  const graph::Graph g = two_layers();
+  const auto layouts =
+      lay_out(g, 2, "tensor", {*parse_pin("*/weight: model=1"), *parse_pin("fc1/*: model=0")});
+  ASSERT_TRUE(layouts.ok()) << layouts.status().message();
+  EXPECT_EQ(layouts->cut_of(g, "fc1/weight"), AxisCut(0));
+  EXPECT_EQ(layouts->cut_of(g, "fc2/weight"), AxisCut(1));
+}
+
 TEST(Style, TensorCutsAllThatFitsAndDataNothing) {
   const graph::Graph g = two_layers();
   const auto cut = lay_out(g, 3, "tensor", {}), whole = lay_out(g, 3, "data", {});

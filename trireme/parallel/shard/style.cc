@@ -1,5 +1,6 @@
 #include "trireme/parallel/shard/style.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -213,11 +214,12 @@ Status check_pin(const LayoutPin& pin, const graph::Graph& graph, const NodeOpti
     const auto& all = options.of(v.node);
     const auto fitting = [&](const LayoutOption& o) { return o.outputs[0] == pin.cut; };
     if (std::none_of(all.begin(), all.end(), fitting))
-      return error(Code::kInvalid,
-                   "[parallel] layout '{}: {}={}': '{}' is {}, which {} positions cannot have as {}; choose "
-                   "another dimension or a smaller axis; it can be: {}",
-                   pin.pattern, pin.axis, pin.cut.dim, name, graph.type(v).to_string(), axis.num_parts,
-                   pin.cut.to_text(), known_cuts(all));
+      return error(
+          Code::kInvalid,
+          "[parallel] layout '{}: {}={}{}': '{}' is {}, which {} positions cannot have as {}; choose "
+          "another dimension or a smaller axis; it can be: {}",
+          pin.pattern, pin.axis, pin.cut.dim, pin.cut.blocks > 1 ? fmt::format("x{}", pin.cut.blocks) : "",
+          name, graph.type(v).to_string(), axis.num_parts, pin.cut.to_text(), known_cuts(all));
   }
   if (matched) return {};
   return error(Code::kInvalid,
