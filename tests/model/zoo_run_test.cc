@@ -21,6 +21,7 @@ Small small(const ZooRow& row) {
   if (name == "alexnet" || name == "alexnet-2012") return {{Shape{3, 63, 63}, 10}, {{{"scale", 0.03}}}};
   if (name.starts_with("vgg") || name == "googlenet") return {{Shape{3, 32, 32}, 10}, {{{"scale", 0.05}}}};
   if (name.starts_with("resnet")) return {{Shape{3, 64, 64}, 10}, {{{"scale", 0.07}}}};
+  if (name == "local-net-1700m" || name == "cots-hpc") return {{Shape{2, 12, 12}, 10}, {{{"maps", 2}}}};
   if (name == "lenet" || name == "linear" || name == "mlp") return {{Shape{1, 28, 28}, 10}, {}};
   return {{Shape{1, 20, 20}, 10}, {{{"scale", 0.1}}}};
 }

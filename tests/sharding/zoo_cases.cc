@@ -68,6 +68,7 @@ std::vector<ZooCase> small_zoo() {
       {"lenet", "lenet", digits, {}, 4, true},
       {"mnistmlp", "mnist-mlp", dots, {{{"scale", 0.02}}}},
       {"localnet", "local-net", digits, {}, 3, true},
+      {"localnet1700m", "local-net-1700m", {Shape{2, 9, 9}, 7}, {{{"maps", 2}}}, 4, true},
       {"speech", "speech-42m", sound, {{{"scale", 0.005}, {"layers", 2}}}},
       {"gpt", "char-gpt", text, {{{"width", 12}, {"layers", 2}, {"heads", 3}, {"dropout", 0.1}}}},
       {"experts",

@@ -9,25 +9,25 @@
 namespace trireme::model {
 
 // Rows, one file per family.
-extern const ZooRow kLenet, kLinear, kMlp;          // small.cc
-extern const ZooRow kMnistCnn, kMnistMlp, kLenet5;  // mnist.cc
-extern const ZooRow kSpeech42m;                     // speech.cc
-extern const ZooRow kAlexnet, kAlexnet2012;         // alexnet.cc
-extern const ZooRow kVgg11, kVgg16, kVgg19;         // vgg.cc
-extern const ZooRow kGooglenet;                     // googlenet.cc
-extern const ZooRow kResnet18, kResnet50;           // resnet.cc
-extern const ZooRow kCharLstm;                      // char_lstm.cc
-extern const ZooRow kCharGpt, kGpt2124m;            // gpt.cc
-extern const ZooRow kAutoencoder;                   // autoencoder.cc
-extern const ZooRow kLocalNet;                      // local_net.cc
+extern const ZooRow kLenet, kLinear, kMlp;                // small.cc
+extern const ZooRow kMnistCnn, kMnistMlp, kLenet5;        // mnist.cc
+extern const ZooRow kSpeech42m;                           // speech.cc
+extern const ZooRow kAlexnet, kAlexnet2012;               // alexnet.cc
+extern const ZooRow kVgg11, kVgg16, kVgg19;               // vgg.cc
+extern const ZooRow kGooglenet;                           // googlenet.cc
+extern const ZooRow kResnet18, kResnet50;                 // resnet.cc
+extern const ZooRow kCharLstm;                            // char_lstm.cc
+extern const ZooRow kCharGpt, kGpt2124m;                  // gpt.cc
+extern const ZooRow kAutoencoder;                         // autoencoder.cc
+extern const ZooRow kLocalNet, kLocalNetLarge, kCotsHpc;  // local_net.cc
 namespace {
 
 // The models of the built-in job first, then by family.
 const auto& rows() {
-  static const std::array table{kLenet,     kLinear,   kMlp,       kMnistCnn,    kMnistMlp,
-                                kLenet5,    kLocalNet, kAlexnet,   kAlexnet2012, kVgg11,
-                                kVgg16,     kVgg19,    kGooglenet, kResnet18,    kResnet50,
-                                kSpeech42m, kCharLstm, kCharGpt,   kGpt2124m,    kAutoencoder};
+  static const std::array table{kLenet,     kLinear,   kMlp,         kMnistCnn,      kMnistMlp, kLenet5,
+                                kLocalNet,  kAlexnet,  kAlexnet2012, kVgg11,         kVgg16,    kVgg19,
+                                kGooglenet, kResnet18, kResnet50,    kLocalNetLarge, kCotsHpc,  kSpeech42m,
+                                kCharLstm,  kCharGpt,  kGpt2124m,    kAutoencoder};
   return table;
 }
 

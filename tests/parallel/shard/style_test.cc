@@ -37,9 +37,12 @@ TEST(LayoutPin, IsANameAnAxisAndADimension) {
   EXPECT_EQ(pin.axis, "model");
   EXPECT_EQ(pin.cut, AxisCut(0));
   EXPECT_EQ(parse_pin("*/qkv/weight:model=0x3")->cut, AxisCut(0, 3));
+  EXPECT_EQ(parse_pin("fc*/weight:model=1x24u100")->cut, AxisCut(1, 24, 100));
+  EXPECT_EQ(parse_pin("fc*/weight:model=1u100")->cut, AxisCut(1, 1, 100));
   EXPECT_EQ(parse_pin("conv1: model = replicate")->cut, AxisCut(op::kReplicate));
-  for (const char* bad : {"fc1/weight", "fc1/weight: model", ": model=0", "fc1: =0", "fc1: model=x",
-                          "fc1: model=-1", "fc1: model=0x0", "fc1: model=1x"}) {
+  for (const char* bad :
+       {"fc1/weight", "fc1/weight: model", ": model=0", "fc1: =0", "fc1: model=x", "fc1: model=-1",
+        "fc1: model=0x0", "fc1: model=1x", "fc1: model=1x2u0", "fc1: model=1u"}) {
     const auto parsed = parse_pin(bad);
     ASSERT_FALSE(parsed.ok()) << bad;
     EXPECT_THAT(parsed.status().message(), HasSubstr("NAME: AXIS=DIMENSION")) << bad;

@@ -71,6 +71,74 @@ Value crop(CutBuilder& b, Value v, int dim, const Ranges& outer, const Ranges& i
   return slice_of(b, slice_of(b, v, dim, low(own), 0), dim, 0, size);
 }
 
+namespace {
+
+Value padded(CutBuilder& b, Value v, int dim, std::int64_t low, std::int64_t high) {
+  std::vector<std::int64_t> lows(idx(b.type(v).shape.rank()), 0), highs = lows;
+  lows[idx(dim)] = low;
+  highs[idx(dim)] = high;
+  return b.add(kPad, {v}, {{"low", lows}, {"high", highs}});
+}
+
+}  // namespace
+
+bool can_overlap(const Ranges& overlapping) {
+  std::int64_t all = 0;
+  std::vector<std::int64_t> sizes;
+  for (std::size_t p = 0; p < overlapping.begins.size(); ++p) {
+    sizes.push_back(overlapping.size(static_cast<int>(p)));
+    all += sizes.back();
+  }
+  return sizes == part_sizes(all, static_cast<int>(sizes.size()));
+}
+
+// What a position gets from the one `shift` places behind it comes by an exchange of its own, so that nothing
+// else travels. Slices and borders are made in two steps each, as in crop().
+Value add_overlaps(CutBuilder& b, Value v, int dim, const Ranges& overlapping, const Ranges& parts) {
+  const int n = b.num_parts(), own = b.position();
+  std::vector<std::int64_t> starts;  // of each one's indices when all lie one behind the other
+  std::int64_t total = 0;
+  for (int p = 0; p < n; ++p) {
+    starts.push_back(total);
+    total += overlapping.size(p);
+  }
+  const auto shared = [&](int p, int q) {  // what q has for p
+    Ranges r{{0}, {0}};
+    if (q < 0 || q >= n) return r;
+    r.begins[0] = std::max(overlapping.begins[idx(q)], parts.begins[idx(p)]);
+    r.ends[0] = std::max(r.begins[0], std::min(overlapping.ends[idx(q)], parts.ends[idx(p)]));
+    return r;
+  };
+  int reach = 0;  // how many positions away somebody has summands
+  for (int p = 0; p < n; ++p)
+    for (int q = 0; q < n; ++q)
+      if (shared(p, q).size(0) > 0) reach = std::max(reach, std::abs(p - q));
+  Value sum{};
+  for (int shift = -reach; shift <= reach; ++shift) {
+    Ranges wanted;
+    for (int p = 0; p < n; ++p) {
+      const Ranges r = shared(p, p + shift);
+      const bool none = r.size(0) == 0;
+      wanted.begins.push_back(
+          none ? 0 : starts[idx(p + shift)] + r.begins[0] - overlapping.begins[idx(p + shift)]);
+      wanted.ends.push_back(wanted.begins.back() + r.size(0));
+    }
+    const Ranges r = shared(own, own + shift);
+    const std::int64_t count = r.size(0), low = count == 0 ? 0 : r.begins[0] - parts.begins[idx(own)];
+    Value piece = v;
+    if (shift != 0) {
+      piece = b.window(v, dim, total, wanted.begins, wanted.ends, 0);
+    } else {
+      const std::int64_t from =
+          count == 0 ? overlapping.size(own) : r.begins[0] - overlapping.begins[idx(own)];
+      piece = slice_of(b, slice_of(b, v, dim, from, overlapping.size(own)), dim, 0, count);
+    }
+    piece = padded(b, padded(b, piece, dim, low, 0), dim, 0, parts.size(own) - low - count);
+    sum = shift == -reach ? piece : b.add(kAdd, {sum, piece});
+  }
+  return sum;
+}
+
 Value with_neighbors(CutBuilder& b, const OpDef& def, Value v, int dim, std::int64_t before,
                      std::int64_t after, const Attrs& attrs) {
   const std::int64_t size = b.whole_output(0).shape[dim];

@@ -33,6 +33,12 @@ Value window_of(CutBuilder& b, Value part, int dim, std::int64_t size, const Ran
 // `inner` of a value that has the indices `outer` of a dimension.
 Value crop(CutBuilder& b, Value v, int dim, const Ranges& outer, const Ranges& inner);
 
+// Whether add_overlaps() takes such ranges: one behind the other they are cut in even parts.
+bool can_overlap(const Ranges& overlapping);
+// Position p has summands for the indices overlapping[p] of a dimension, which others have too. Their sum, of
+// which each position gets its part `parts[p]`; indices outside of all parts are dropped.
+Value add_overlaps(CutBuilder& b, Value v, int dim, const Ranges& overlapping, const Ranges& parts);
+
 // What `def`, which keeps the shape of its input, makes of elements and their neighbors: `before` and `after`
 // of them along a dimension of `v` that is cut like output 0. Outside there are zeros.
 Value with_neighbors(CutBuilder& b, const OpDef& def, Value v, int dim, std::int64_t before,

@@ -42,8 +42,9 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return conv_cost(*geometry(in, attrs), ConvPass::input_grad, ConvMethod::direct, io_bytes(in, out));
 }
 
-// Samples; input channels; output channels, whose pieces give partial sums. Rewritten: rows or columns; a
-// position needs the filters of outputs of its neighbors too.
+// Samples; input channels; output channels, whose pieces give partial sums. Rewritten: rows or columns. What
+// a position's outputs give to inputs of its neighbors is sent there and added; where strides make that
+// uneven, the filters of neighbors are fetched.
 std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
   std::vector<LayoutOption> options{{{kReplicate, 0}, {0}}};
   if (attrs.get_int("groups") == 1) {
@@ -58,6 +59,15 @@ Cut cut(CutBuilder& b) {
   const ConvGeometry g = *local_geometry(b.whole_output(0), b.whole_input(0), b.attrs());
   const int dim = b.option().outputs[0].dim;
   const Sliding s = sliding(g, dim);
+  const Ranges outputs = even_parts(s.out, b.num_parts()), seen = inputs_of(s, outputs);
+  if (can_overlap(seen)) {  // what the own outputs give is exchanged: it is less than filters are
+    Shape shape = b.whole_output(0).shape;
+    shape.set(dim, seen.size(b.position()));
+    Attrs attrs = unpadded(b.attrs(), dim);
+    attrs.set("input_shape", dims_of(shape));
+    const Value own = b.add(kLocallyConnected2dInputGrad, {b.input(0), b.input(1)}, std::move(attrs));
+    return std::vector{add_overlaps(b, own, dim, seen, even_parts(s.in, b.num_parts()))};
+  }
   const Backwards how = backwards(s, b.num_parts());
   const Value filter = window_of(b, b.input(0), dim - 2, s.out, how.windows, 0);
   const Value dy = window_of(b, b.input(1), dim, s.out, how.windows, 0);

@@ -28,6 +28,12 @@ bool one_weird_trick(const VariableUse& use, const AxisCut& cut, bool can_be_cut
   return !use.by_product || cut.cuts() || !can_be_cut;
 }
 
+// Dean et al. 2012, section 3: a machine has a part of the image, and the filters of no other part.
+bool whole_but_untied(const VariableUse& use, const AxisCut& cut, bool can_be_cut) {
+  if (use.rows < 0) return is_whole(cut);
+  return cut.dim == use.rows || cut.dim == use.rows + 1 || !can_be_cut;
+}
+
 bool cuts_samples(const LayoutOption& option) {
   const auto first = [](const AxisCut& cut) { return cut.dim == 0; };
   return std::any_of(option.outputs.begin(), option.outputs.end(), first);
@@ -72,8 +78,10 @@ constexpr StyleRow kStyles[] = {
      "it has no weights that so many positions can have parts of; use a smaller axis"},
     {"one-weird-trick", "Convolutions cut their samples, fully connected layers their weights.",
      one_weird_trick, nullptr, has_products, "it has no fully connected layers; use data"},
-    {"spatial", "Weights whole; images are cut in height or width, with exchanges at the edges.", only_whole,
-     only_sides, has_images,
+    {"spatial",
+     "Images are cut in height or width, with exchanges at the edges, and untied filters with them; other "
+     "weights are whole.",
+     whole_but_untied, only_sides, has_images,
      "it computes no images with so many rows or columns; use a smaller axis, or data or tensor"},
     {"sequence", "Weights whole; the tokens of a text are cut, and heads within attention.", only_whole,
      never_by_samples, has_tokens,
@@ -113,6 +121,10 @@ void note_use(const graph::Graph& graph, const graph::Node& reader, const Shape&
   const bool adds =
       reader.def == &op::kAdd && std::any_of(reader.inputs.begin(), reader.inputs.end(),
                                              [&](graph::Value v) { return is_batch_of_products(graph, v); });
+  const Shape& made = reader.outputs[0].shape;
+  const bool adds_to_image = reader.def == &op::kAdd && made.rank() == 4 && shape.rank() == 3;
+  if (reader.def == &op::kLocallyConnected2d) use.rows = 0;
+  if (adds_to_image && shape[1] == made[2] && shape[2] == made[3]) use.rows = 1;
   use.per_expert = use.per_expert || (shape.rank() == 3 && (multiplies || adds));
 }
 
@@ -205,6 +217,14 @@ std::string near_parameters(std::string_view pattern, const graph::Graph& graph)
   return did_you_mean(plain, names);
 }
 
+// Whether positions have the same of a tensor either way: units matter only where parts are uneven.
+bool lies_alike(const AxisCut& a, const AxisCut& b, const Shape& shape, int num_parts) {
+  if (a == b) return true;
+  if (a.dim < 0 || a.dim != b.dim || a.blocks != b.blocks || a.dim >= shape.rank()) return false;
+  if (shape[a.dim] % (a.blocks * a.unit) != 0 || shape[b.dim] % (b.blocks * b.unit) != 0) return false;
+  return op::part_sizes(a, shape[a.dim], num_parts) == op::part_sizes(b, shape[b.dim], num_parts);
+}
+
 Status check_pin(const LayoutPin& pin, const graph::Graph& graph, const NodeOptions& options,
                  const ShardAxis& axis) {
   bool matched = false;
@@ -212,7 +232,9 @@ Status check_pin(const LayoutPin& pin, const graph::Graph& graph, const NodeOpti
     if (!matches(pin.pattern, name)) continue;
     matched = true;
     const auto& all = options.of(v.node);
-    const auto fitting = [&](const LayoutOption& o) { return o.outputs[0] == pin.cut; };
+    const auto fitting = [&](const LayoutOption& o) {
+      return lies_alike(o.outputs[0], pin.cut, graph.type(v).shape, axis.num_parts);
+    };
     if (std::none_of(all.begin(), all.end(), fitting))
       return error(
           Code::kInvalid,
@@ -276,12 +298,14 @@ Result<LayoutPin> parse_pin(std::string_view text) {
   const std::string_view how = trimmed(text.substr(equals + 1));
   if (pin.pattern.empty() || pin.axis.empty()) return bad;
   if (how == "replicate") return pin;
-  const std::size_t times = how.find('x');
-  int dim = 0, blocks = 1;
-  if (!parse_int(how.substr(0, times), dim)) return bad;
-  if (times != std::string_view::npos && (!parse_int(how.substr(times + 1), blocks) || blocks < 1))
+  const std::size_t times = how.find('x'), units = how.find('u', times == std::string_view::npos ? 0 : times);
+  int dim = 0, blocks = 1, unit = 1;
+  if (!parse_int(how.substr(0, std::min(times, units)), dim)) return bad;
+  if (times != std::string_view::npos &&
+      (!parse_int(how.substr(times + 1, units - times - 1), blocks) || blocks < 1))
     return bad;
-  pin.cut = AxisCut(dim, blocks);
+  if (units != std::string_view::npos && (!parse_int(how.substr(units + 1), unit) || unit < 1)) return bad;
+  pin.cut = AxisCut(dim, blocks, unit);
   return pin;
 }
 
@@ -307,7 +331,8 @@ Status restrict_to(const StyleRow* style, const std::vector<LayoutPin>& pins, co
     if (node.def != &op::kVariable)
       return style == nullptr || style->allows_node == nullptr || style->allows_node(node, option, parts);
     const VariableFacts& fact = facts.at(node.attrs.get_text("name"));
-    if (fact.pin != nullptr) return option.outputs[0] == fact.pin->cut;
+    if (fact.pin != nullptr)
+      return lies_alike(option.outputs[0], fact.pin->cut, node.outputs[0].shape, parts);
     if (style == nullptr || node.outputs[0].shape.rank() < 2) return true;
     return style->allows(fact.use, option.outputs[0], fact.can_be_cut);
   };

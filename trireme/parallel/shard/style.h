@@ -17,6 +17,7 @@ struct VariableUse {
   bool by_convolution = false;
   bool by_product = false;  // a matmul, or rows of a table
   bool per_expert = false;  // a matrix or a bias for each of a batch of products
+  int rows = -1;            // the dimension of rows of an image, where it has values for each of its points
 };
 
 // What there is to cut in a model along an axis, as styles ask for it.
@@ -49,7 +50,8 @@ struct LayoutPin {
   std::string pattern, axis;
   op::AxisCut cut{op::kReplicate};
 };
-// Behind the axis a dimension, a dimension in blocks ("1x3"), or "replicate".
+// Behind the axis a dimension, a dimension in blocks ("1x3") of units that stay together ("1x24u100"), or
+// "replicate".
 Result<LayoutPin> parse_pin(std::string_view text);
 bool matches(std::string_view pattern, std::string_view name);
 
