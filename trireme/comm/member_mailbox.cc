@@ -12,23 +12,18 @@ class MemberMailbox final : public Mailbox {
  public:
   MemberMailbox(Mailbox& below, std::vector<std::vector<int>> members)
       : below_(below), members_(std::move(members)) {
+    std::set<int> seen;
     for (std::size_t m = 0; m < members_.size(); ++m) {
       TR_CHECK(!members_[m].empty(), "member {} has no rank", m);
       for (const int rank : members_[m])
-        TR_CHECK(member_of_.emplace(rank, static_cast<int>(m)).second, "rank {} is in two members", rank);
+        TR_CHECK(seen.insert(rank).second, "rank {} is in two members", rank);
     }
   }
 
-  bool is_alive(int peer) const override {
-    if (!is_member(peer)) return false;
-    const std::vector<int>& ranks = members_[static_cast<std::size_t>(peer)];
-    return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return below_.is_alive(rank); });
-  }
+  bool is_alive(int peer) const override { return is_member(peer) && below_.is_alive(speaker_of(peer)); }
   void on_lost(std::function<void(int, const Status&)> listener) override {
-    const auto told = std::make_shared<std::set<int>>();
-    below_.on_lost([told, member_of = member_of_, to = std::move(listener)](int rank, const Status& why) {
-      const auto member = member_of.find(rank);
-      if (member != member_of.end() && told->insert(member->second).second) to(member->second, why);
+    below_.on_lost([speaks = speakers(), to = std::move(listener)](int rank, const Status& why) {
+      if (const auto member = speaks.find(rank); member != speaks.end()) to(member->second, why);
     });
   }
 
@@ -74,7 +69,6 @@ class MemberMailbox final : public Mailbox {
 
   Mailbox& below_;
   const std::vector<std::vector<int>> members_;
-  std::map<int, int> member_of_;  // by rank
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // MemberMailbox: letters among members, each of them one rank or several, of which the first writes and is
-// written to. Peers of the mailbox are members: what is keyed by peer is keyed by member. A member whose
-// ranks are not all there any more is lost.
+// written to. Peers of the mailbox are members: what is keyed by peer is keyed by member. A member is lost
+// with the rank that writes for it: until then letters of it may be on their way. That the loss of another of
+// its ranks ends that one too is the member's own affair.
 //
 // For jobs whose replicas are several ranks: whoever leases, pushes or gossips deals with replicas.
 #pragma once
