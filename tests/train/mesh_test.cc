@@ -319,7 +319,6 @@ TEST(Mesh, RefusesWhatCannotGoAlongBeforeTheStart) {
   };
   EXPECT_EQ(why({"parallel.mesh=data=2,model=2", "parallel.style=tensor"}), "");
   const Refusal refusals[] = {
-      {"parallel.agreement=downpour", "parallel.agreement"},
       {"parallel.codec=powersgd", "parallel.codec"},
       {"parallel.codec=factors", "parallel.codec"},
       {"parallel.codec=auto", "parallel.codec"},

@@ -140,6 +140,9 @@ struct AgreementRow {
   std::span<const OptionSpec> options = {};
   // What does not go together among options that are in their ranges. Null: everything does.
   std::optional<OptionFault> (*check)(const OptionValues& options, int num_workers) = nullptr;
+  // What of them does not go together with replicas of several ranks, each of which agrees with those that
+  // have its place in other replicas. Null: everything does.
+  std::optional<OptionFault> (*check_cut)(const OptionValues& options) = nullptr;
   std::unique_ptr<Agreement> (*make)(const RuleContext& context) = nullptr;
   // What it sends among several workers, or to servers, so that plans are priced without running it;
   // traffic_of (traffic.h) adds what the row says. Null: nothing.

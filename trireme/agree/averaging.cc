@@ -39,6 +39,11 @@ constexpr OptionSpec kOuterMomentum{
     .range = {.least = 0, .most = 1, .below_most = true, .words = "at least 0 and below 1"}};
 constexpr OptionSpec kOptions[] = {kPeriod, kOuter, kOuterLr, kOuterMomentum};
 
+std::optional<OptionFault> check_cut(const OptionValues& options) {
+  if (options.integer(kPeriod) > 0) return std::nullopt;
+  return OptionFault{kPeriod.name, "1 or more: the ranks of a replica would measure periods of their own"};
+}
+
 std::optional<OptionFault> check(const OptionValues& options, int) {
   if (options.text(kOuter) != "average") return std::nullopt;
   for (const OptionSpec& spec : {kOuterLr, kOuterMomentum})
@@ -199,6 +204,7 @@ extern const AgreementRow kAveraging{
     .pace = Pace::kPeriod,
     .options = kOptions,
     .check = check,
+    .check_cut = check_cut,
     .make = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
       return std::make_unique<Averaging>(context);
     },

@@ -39,6 +39,11 @@ std::optional<OptionFault> check(const OptionValues& options, int) {
   return OptionFault{kWarmStartSteps.name, "0 where parallel.local_replicas is above 1: they begin together"};
 }
 
+std::optional<OptionFault> check_cut(const OptionValues& options) {
+  if (options.integer(kLocalReplicas) == 1) return std::nullopt;
+  return OptionFault{kLocalReplicas.name, "1: replicas that step on one set of weights are one rank each"};
+}
+
 cost::Traffic traffic(const OptionValues& options, int num_workers) {
   cost::Traffic t = to_servers(options, num_workers);
   // A push and a fetch cost the same; each at its own interval.
@@ -343,6 +348,7 @@ extern const AgreementRow kDownpour{
     .consistency = "async",
     .options = kOptions,
     .check = check,
+    .check_cut = check_cut,
     .make = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
       if (context.options.own.integer(kLocalReplicas) > 1) return make_local_replicas(context);
       return std::make_unique<Downpour>(context);

@@ -30,6 +30,12 @@ constexpr OptionSpec kLocked{.name = "locked",
                              .doc = "Workers update the shared weights one at a time (default false)."};
 constexpr OptionSpec kOptions[] = {kLocked};
 
+std::optional<OptionFault> check_cut(const OptionValues& options) {
+  if (!options.flag(kLocked)) return std::nullopt;
+  return OptionFault{kLocked.name,
+                     "false: the ranks of a replica would hold a lock each, and wait for each other"};
+}
+
 using runtime::Task;
 
 class Hogwild final : public Agreement {
@@ -146,6 +152,7 @@ extern const AgreementRow kHogwild{
         "2011",
     .pace = Pace::kFree,
     .options = kOptions,
+    .check_cut = check_cut,
     .make = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
       return std::make_unique<Hogwild>(context);
     },

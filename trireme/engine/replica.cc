@@ -55,11 +55,17 @@ struct Replica::State {
   std::unique_ptr<Steps> steps;
   std::unique_ptr<Evaluator> evaluator;
   Tensor eval_results;
+  std::unique_ptr<WholeParameters> whole;  // null: they are equal on all ranks of the replica
+  std::int64_t settled = 0;                // times
 
   const plan::Plan& plan() const { return prepared->plan; }
   // One set of weights for all workers, in lock step: each updates its part.
   bool shares() const { return !links.shared_weights.empty() && !links.leased; }
   collective::LeafRun own_run() const;
+  struct Span {
+    std::size_t bucket = 0, begin = 0, count = 0;  // elements
+  };
+  std::vector<Span> counted() const;  // what no rank of the replica before this one has
   // Those that hold what this rank does, by replica.
   comm::Group& peers() const { return links.lines != nullptr ? links.lines->data() : group; }
 
@@ -145,6 +151,12 @@ Status Replica::State::make_steps(const agree::AgreementRow& row) {
   o.updates_here = row.updates_here;
   o.shared = shares();
   o.one_batch = links.one_batch;
+  // Sums of the same numbers are the same; draws of encoders, and what is heard at any moment, are not.
+  const bool equal = row.pace == agree::Pace::kStep ||
+                     (row.pace == agree::Pace::kPeriod && prepared->sending.is(job::Sending::Kind::kDense));
+  if (!equal && links.lines != nullptr && links.lines->model() != nullptr)
+    whole = WholeParameters::make(rt, *links.lines->model(), *prepared);
+  o.whole = whole.get();
   TR_ASSIGN_OR_RETURN(steps, Steps::make(rt, std::move(o), own_run()));
   return {};
 }
@@ -211,26 +223,50 @@ Task<Status> Replica::drain() {
   co_return Status();
 }
 
-Task<Status> Replica::settle() { return state_->rule->settle(state_->weights->agreed()); }
-
-Task<double> Replica::drift() {
+Task<Status> Replica::settle() {
   State& p = *state_;
-  double apart = 0, length = 0;
-  for (std::size_t i = 0; i < p.weights->vectors().size(); ++i) {
-    const Tensor mine = p.weights->vectors()[i], ours = p.weights->agreed()[i];
-    const auto n = static_cast<double>(mine.shape().num_elems());
+  TR_CO_RETURN_IF_ERROR(co_await p.rule->settle(p.weights->agreed()));
+  if (p.whole == nullptr) co_return Status();
+  const std::vector<Tensor>& agreed = p.weights->agreed();
+  co_return co_await p.whole->take_over(agreed, plan::kSlotSpeeds, p.settled++);
+}
+
+std::vector<Replica::State::Span> Replica::State::counted() const {
+  std::vector<Span> parts;
+  for (std::size_t b = 0; b < weights->vectors().size(); ++b) {
+    if (prepared->tile == 0) {
+      parts.push_back({b, 0, static_cast<std::size_t>(weights->vectors()[b].shape().num_elems())});
+      continue;
+    }
+    const plan::Bucket& bucket = plan().buckets[b];
+    for (const model::Parameter& parameter : prepared->parameters)
+      for (std::size_t i = 0; i < bucket.parameters.size(); ++i)
+        if (bucket.parameters[i] == parameter.name && prepared->wholes.contains(parameter.name))
+          parts.push_back({b, static_cast<std::size_t>(bucket.offsets[i]),
+                           static_cast<std::size_t>(parameter.type.shape.num_elems())});
+  }
+  return parts;
+}
+
+Task<ModelDistance> Replica::distance() {
+  State& p = *state_;
+  ModelDistance out;
+  for (const State::Span part : p.counted()) {
+    const Tensor mine = p.weights->vectors()[part.bucket], ours = p.weights->agreed()[part.bucket];
+    const auto n = static_cast<double>(part.count);
     const cost::OpCost work{.flops = 4 * n, .bytes = 8 * n};
-    runtime::ComputeFn sum = [&apart, &length, mine, ours](runtime::ComputeContext&) {
-      const std::span<const float> a = mine.values<float>(), b = ours.values<float>();
+    runtime::ComputeFn sum = [&out, mine, ours, part](runtime::ComputeContext&) {
+      const std::span<const float> a = mine.values<float>().subspan(part.begin, part.count),
+                                   b = ours.values<float>().subspan(part.begin, part.count);
       for (std::size_t k = 0; k < a.size(); ++k) {
         const double d = static_cast<double>(a[k]) - static_cast<double>(b[k]);
-        apart += d * d;
-        length += static_cast<double>(b[k]) * static_cast<double>(b[k]);
+        out.apart += d * d;
+        out.length += static_cast<double>(b[k]) * static_cast<double>(b[k]);
       }
     };
     co_await p.rt.compute(work, std::move(sum), 1, "drift");
   }
-  co_return length > 0 ? std::sqrt(apart / length) : 0.0;
+  co_return out;
 }
 
 Task<Result<StepOutput>> Replica::run_step(StepInput input) { return state_->steps->run(input); }

@@ -1,6 +1,7 @@
 // Replica: one rank's copy of the model and the memory of its logical shards; runs steps and evaluations.
 #pragma once
 
+#include <cmath>
 #include <map>
 #include <memory>
 #include <span>
@@ -24,6 +25,12 @@ class DeviceQueue;
 namespace trireme::engine {
 
 class Replica;
+
+// Between two models. Those of the ranks of a replica add up.
+struct ModelDistance {
+  double apart = 0, length = 0;  // squares
+  double as_share() const { return length > 0 ? std::sqrt(apart / length) : 0.0; }
+};
 
 // What a replica works with beside its group of workers.
 struct ReplicaLinks {
@@ -96,8 +103,8 @@ class Replica {
   agree::Agreement& rule();
   // The rule's model, on every live worker at the same time.
   runtime::Task<Status> settle();
-  // How far this replica is from that model, as a share of its length.
-  runtime::Task<double> drift();
+  // How far this replica is from that model: squares, of which a rank counts what no rank before it has.
+  runtime::Task<ModelDistance> distance();
   std::int64_t num_eval_batches(Part part) const;
   // Sums of loss and right ones per batch of that model.
   runtime::Task<Status> score(Part part, std::int64_t begin, std::int64_t end, std::span<float> results);

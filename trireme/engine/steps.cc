@@ -289,6 +289,10 @@ Task<Result<StepOutput>> Steps::run_unit(StepInput input, std::span<const prepar
   const agree::StepInfo info{input.step, input.learning_rate};
   const TimeNs started = rt_.now();
   TR_CO_RETURN_IF_ERROR(co_await o_.rule->begin_step(info));
+  if (o_.whole != nullptr) {
+    const std::vector<Tensor>& weights = o_.weights->vectors();
+    TR_CO_RETURN_IF_ERROR(co_await o_.whole->take_over(weights, plan::kSlotCheck, input.step));
+  }
   const TimeNs may_compute = rt_.now();
   finish_batch();
   loss_->begin_batch(runs_->size());
@@ -301,8 +305,9 @@ Task<Result<StepOutput>> Steps::run_unit(StepInput input, std::span<const prepar
   if (status.ok()) status = co_await conductor_->wait_for_vote(out);
   if (!status.ok()) co_return co_await conductor_->fail(std::move(status));
   TR_CO_RETURN_IF_ERROR(co_await o_.rule->end_step(info));
-  out.compute_ns = computed - may_compute;
-  out.exposed_ns = (may_compute - started) + (rt_.now() - computed);
+  out.axis_ns = runs_->met_ns();
+  out.compute_ns = std::max<TimeNs>(0, computed - may_compute - out.axis_ns);
+  out.exposed_ns = (may_compute - started) + (rt_.now() - computed) + out.axis_ns;
   co_return out;
 }
 

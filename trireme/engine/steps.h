@@ -10,6 +10,7 @@
 #include "trireme/engine/conductor.h"
 #include "trireme/engine/loss_watch.h"
 #include "trireme/engine/mesh_lines.h"
+#include "trireme/engine/state/whole_parameters.h"
 
 namespace trireme::engine {
 
@@ -28,6 +29,8 @@ struct StepsOptions {
   bool updates_here = true;  // false: parameter servers run the optimiser
   bool shared = false;       // weights: each worker updates its part
   bool one_batch = false;    // every step has the first batch again
+  // Before a unit: the parameters that all ranks of the replica have whole. Null: they are equal.
+  WholeParameters* whole = nullptr;
 };
 
 // On the loop of one Runtime; all that the options point to outlives it.

@@ -20,6 +20,13 @@ constexpr std::int64_t kMostRanks = 65536;
 
 std::string key_of(std::string_view name) { return fmt::format("{}{}", kPrefix, name); }
 
+// The end of what is refused where a replica is several ranks.
+std::string why_cut(const Job& job) {
+  return job.train.logical_tiles
+             ? fmt::format(" where train.logical_tiles = {} cuts the model", *job.train.logical_tiles)
+             : fmt::format(" where parallel.mesh = \"{}\" cuts the model over workers", job.parallel.mesh);
+}
+
 void check_rule_options(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
   const std::string known = names_of(row.options);
   for_given_options(job, OptionsOf::kAgreement,
@@ -36,9 +43,13 @@ void check_rule_options(JobChecker& c, const Job& job, const agree::AgreementRow
                       const OptionRange& range = find_option(row.options, field.spec->name)->range;
                       c.expect(range.holds(value), key.path, range.text());
                     });
-  if (!c.status.ok() || row.check == nullptr) return;
-  const auto fault = row.check(job.parallel.agreement_options, static_cast<int>(job.parallel.workers));
-  if (fault) c.expect(false, key_of(fault->option), fault->expected);
+  const OptionValues& options = job.parallel.agreement_options;
+  if (c.status.ok() && row.check != nullptr)
+    if (const auto fault = row.check(options, roles_of(job).num_replicas()))
+      c.expect(false, key_of(fault->option), fault->expected);
+  if (c.status.ok() && row.check_cut != nullptr && tiles_of(job) > 1)
+    if (const auto fault = row.check_cut(options))
+      c.expect(false, key_of(fault->option), fault->expected + why_cut(job));
 }
 
 void check_servers(JobChecker& c, const Job::Parallel& p, const agree::AgreementRow& row) {
@@ -56,9 +67,11 @@ void check_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
   const Job::Train& t = job.train;
   const Job::Parallel& p = job.parallel;
   if (row.pace != agree::Pace::kStep) {
-    c.expect(t.logical_shards == 0 || t.logical_shards == p.workers, "train.logical_shards",
-             fmt::format("0, or {} as there are workers: with agreement '{}' every worker has one shard",
-                         p.workers, row.name));
+    const int replicas = roles_of(job).num_replicas();
+    const char* const of = tiles_of(job) > 1 ? "replica" : "worker";
+    c.expect(t.logical_shards == 0 || t.logical_shards == replicas, "train.logical_shards",
+             fmt::format("0, or {} as there are {}s: with agreement '{}' every {} has one shard", replicas,
+                         of, row.name, of));
     c.expect(p.check_steps == 0, "parallel.check_steps",
              fmt::format("0: with agreement '{}' replicas differ between exchanges", row.name));
     c.expect(
@@ -77,7 +90,10 @@ void check_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
     c.expect(t.precision != "f16", "train.precision", "f32 or bf16" + why);
     c.expect(t.optimizer.max_batch_multiplier == 1, "train.optimizer.max_batch_multiplier", "1" + why);
   }
-  c.expect(!row.needs_peers || p.workers > 1, "parallel.workers",
+  const int replicas = roles_of(job).num_replicas();
+  c.expect(!row.needs_peers || replicas > 1 || tiles_of(job) == 1, "parallel.mesh",
+           fmt::format("an axis data of 2 or more: agreement '{}' is among replicas", row.name));
+  c.expect(!row.needs_peers || replicas > 1, "parallel.workers",
            fmt::format("2 or more: agreement '{}' is among peers; add --workers 2", row.name));
   c.expect_ok(check_transport(job, p.transport), "parallel.transport");
   const std::string transport = p.transport == "auto" ? "shm" : p.transport;
@@ -99,12 +115,8 @@ void check_pins(JobChecker& c, const Job& job, const parallel::Mesh& mesh) {
 }
 
 // What a model that is cut over workers cannot go together with.
-void check_mesh_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
-  const std::string why =
-      job.train.logical_tiles
-          ? fmt::format(" where train.logical_tiles = {} cuts the model", *job.train.logical_tiles)
-          : fmt::format(" where parallel.mesh = \"{}\" cuts the model over workers", job.parallel.mesh);
-  c.expect(row.pace == agree::Pace::kStep && !row.needs_server, "parallel.agreement", "bsp" + why);
+void check_mesh_rest(JobChecker& c, const Job& job) {
+  const std::string why = why_cut(job);
   // Low rank and factors are of whole matrices, and what is cheapest is chosen for them.
   const Sending sending = sending_of(job);
   c.expect(sending.is(Sending::Kind::kDense) || sending.is(Sending::Kind::kCoded), "parallel.codec",
@@ -124,7 +136,7 @@ void check_chunks(JobChecker& c, const Job& job) {
            "1 with parallel.fc_scheme = vertical, which has a chunk per position");
 }
 
-void check_job_mesh(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
+void check_job_mesh(JobChecker& c, const Job& job) {
   const Result<parallel::Mesh> mesh = mesh_of(job);
   c.expect_ok(mesh.status(), "parallel.mesh");
   c.expect_ok(parallel::find_style(job.options.text(kStyle)).status(), kStyle.name);
@@ -138,7 +150,7 @@ void check_job_mesh(JobChecker& c, const Job& job, const agree::AgreementRow& ro
   check_pins(c, job, *mesh);
   if (tiles_of(job) > 1) {
     check_chunks(c, job);
-    return check_mesh_rest(c, job, row);
+    return check_mesh_rest(c, job);
   }
   for (const OptionSpec& spec : {kStyle, kFcScheme, kOverlapChunks})
     c.expect(!job.options.has(spec.name), spec.name,
@@ -295,7 +307,7 @@ void check_parallel(JobChecker& c, const Job& job) {
   const auto agreement = agree::find_agreement(p.agreement);
   c.expect_ok(agreement.status(), "parallel.agreement");
   if (!agreement.ok() || !c.status.ok()) return;
-  check_job_mesh(c, job, **agreement);
+  check_job_mesh(c, job);
   if (!c.status.ok()) return;
   check_servers(c, p, **agreement);
   check_rule_options(c, job, **agreement);

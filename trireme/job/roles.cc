@@ -38,11 +38,12 @@ std::vector<std::vector<int>> Roles::replicas() const {
 }
 
 std::vector<std::vector<int>> Roles::replicas_seen_by(int rank) const {
+  return is_worker(rank) ? replicas_seen_from(place_of(rank)) : replicas();
+}
+
+std::vector<std::vector<int>> Roles::replicas_seen_from(int place) const {
   std::vector<std::vector<int>> out = replicas();
-  if (!is_worker(rank)) return out;
-  const std::vector<int> peers = mesh.peers_of(rank);
-  for (std::size_t r = 0; r < out.size(); ++r)
-    std::rotate(out[r].begin(), std::find(out[r].begin(), out[r].end(), peers[r]), out[r].end());
+  for (std::vector<int>& ranks : out) std::rotate(ranks.begin(), ranks.begin() + place, ranks.end());
   return out;
 }
 
@@ -157,6 +158,7 @@ Result<Seating> seating_of(const Job& job, std::int32_t tiles) {
       out.workers.insert(out.workers.end(),
                          static_cast<std::size_t>(runs[static_cast<std::size_t>(position)].count),
                          replica * positions + position);
+  for (int s = 0; !colocated(job) && s < num_servers(job); ++s) out.workers.push_back(out.num_workers + s);
   return out;
 }
 

@@ -28,6 +28,11 @@ struct Roles {
   // By replica, its ranks: the speaker first, or, seen by a worker, the rank that has its place there.
   std::vector<std::vector<int>> replicas() const;
   std::vector<std::vector<int>> replicas_seen_by(int rank) const;
+  // The rank first that has that place in its replica: 0 speaks, and of a mesh with a model axis place t has
+  // tile t of the model.
+  std::vector<std::vector<int>> replicas_seen_from(int place) const;
+  int num_places() const { return workers / num_replicas(); }   // ranks of a replica
+  int place_of(int rank) const { return rank % num_places(); }  // of a worker
   // Ranks that the others could go on without: of replicas without rank 0 and without a server.
   std::vector<int> spare_ranks() const;
   // The servers on `rank`, ascending.
@@ -61,8 +66,9 @@ std::int32_t tiles_of(const Job& job);
 struct Seating {
   parallel::Mesh mesh;  // of the ranks
   int num_workers = 1;
-  std::vector<int> workers = {};  // by rank, its worker
-  bool is_plain() const { return workers.size() == static_cast<std::size_t>(num_workers); }
+  // By rank, its worker; behind them servers that have processes of their own, counted on.
+  std::vector<int> workers = {};
+  bool is_plain() const { return mesh.num_ranks() == num_workers; }
 };
 // kInvalid: more workers along the model axis than parts, or more parts than a worker may have.
 Result<Seating> seating_of(const Job& job, std::int32_t tiles);

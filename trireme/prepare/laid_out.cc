@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trireme/parallel/piece.h"
 #include "trireme/prepare/own_update.h"
 
 namespace trireme::prepare {
@@ -60,6 +61,17 @@ LaidOut laid_out(const Prepared& prepared, const std::string& name, const Tensor
     return out;
   }
   return laid_out_whole(prepared, like, given);
+}
+
+std::vector<model::Parameter> parameters_of_tile(const Prepared& prepared, int tile) {
+  std::vector<model::Parameter> out = prepared.parameters;
+  if (tile == prepared.tile) return out;
+  const parallel::Mesh mesh = prepared.plan.mesh();
+  for (model::Parameter& p : out) {
+    const LaidOut of = laid_out(prepared, p.name, p.type);
+    p.type.shape = parallel::local_shape(of.layout, mesh, tile, of.whole.shape);  // rank of the first replica
+  }
+  return out;
 }
 
 }  // namespace trireme::prepare

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "trireme/parallel/piece.h"
 #include "trireme/prepare/prepared.h"
@@ -21,5 +22,8 @@ bool is_divided(const Prepared& prepared, const std::string& name);
 // A variable of this rank, which has type `own` here. What the plan has no layout for is replicated; an
 // element's state of the optimiser lies as its parameter does.
 LaidOut laid_out(const Prepared& prepared, const std::string& name, const TensorType& own);
+
+// prepared.parameters as another tile has them. (A bucket has one layout for all tiles.)
+std::vector<model::Parameter> parameters_of_tile(const Prepared& prepared, int tile);
 
 }  // namespace trireme::prepare

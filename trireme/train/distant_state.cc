@@ -25,7 +25,7 @@ Result<Asked> find_asked(const std::map<int, io::NamedTensors>& kept, int peer,
         Code::kMismatch,
         "[train] rank {} asks for tensor {} of {} {}, which is not here: all ranks must run the same "
         "version",
-        peer, head.index, head.whose == kReplicaState ? "replica" : "server", head.whose);
+        peer, head.index, head.whose < 0 ? "replica" : "server", head.whose);
   const auto& [name, tensor] = whose->second[head.index];
   const std::uint64_t size = tensor.type().num_bytes();
   const std::uint64_t count = letter.bytes != 0 ? letter.bytes : head.count;

@@ -15,8 +15,8 @@
 
 namespace trireme::train {
 
-// Whose tensors of a rank: those of server 0, 1... or those of its replica.
-inline constexpr int kReplicaState = -1;
+// Whose tensors of a rank: those of server 0, 1..., those of its replica, or its part of the agreed model.
+inline constexpr int kReplicaState = -1, kAgreedState = -2;
 
 // A rank's side. On the loop; the mailbox outlives it.
 class KeptState {

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "trireme/engine/first_broken.h"
-#include "trireme/engine/move_state.h"
 #include "trireme/engine/replica_checkpoint.h"
+#include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/record/worker_reports.h"
 
@@ -45,7 +45,9 @@ Task<Status> Round::begin() {
 engine::LeaseDesk Round::make_desk(int num_replicas) const {
   // Data that is cut by class is nobody else's; rules that count clocks need everybody to take as many.
   const bool own = row_.pace != agree::Pace::kFree || c_.job.data.partition != "random";
-  const auto at_once = static_cast<int>(c_.job.parallel.agreement_options.integer(agree::kLocalReplicas));
+  auto at_once = static_cast<int>(c_.job.parallel.agreement_options.integer(agree::kLocalReplicas));
+  // The ranks of a replica begin units one by one: which of them none has begun is not known here.
+  if (start_.prepared->plan.tiles > 1) at_once = std::max(at_once, 2);
   return engine::LeaseDesk(own ? engine::LeaseDesk::Work::kOwn : engine::LeaseDesk::Work::kFree, num_replicas,
                            book_, at_once);
 }
@@ -54,10 +56,15 @@ LeaseCoordinatorOptions Round::coordinator_options(int num_replicas) {
   LeaseCoordinatorOptions options;
   options.num_workers = num_replicas;
   if (row_.quorum != nullptr) options.fraction = row_.quorum(c_.job.parallel.agreement_options);
-  options.make_ticket = [this] { return ticket(); };
+  options.make_ticket = [this] {
+    on_meeting();  // scores may come before this rank's own worker is told that all are there
+    return ticket();
+  };
   options.on_report = [this](int worker, const UnitReport& report) { on_report(worker, report); };
   options.on_lost = [this](int worker, const Status& why) {
-    rt_.log(fmt::format("worker {} is lost, the others go on: {}", worker, why.message()));
+    const bool cut = start_.prepared->plan.tiles > 1;
+    rt_.log(fmt::format("{} {} is lost, the others go on: {}", cut ? "replica" : "worker", worker,
+                        why.message()));
     if (c_.progress == nullptr) return;
     record::Progress::Worker lost;
     lost.worker = worker;
@@ -184,12 +191,11 @@ void Round::on_meeting() {
 }
 
 Task<Result<engine::EvalOutput>> Round::read_scores(LeaseCoordinator& coordinator, engine::Part part,
-                                                    std::int32_t bit) {
+                                                    std::int32_t bit, const ScoreBatches& score) {
   auto& scores = scores_[bit - 1];
   // Shares of workers that were lost on the way.
   const auto missing = coordinator.unscored(bit, static_cast<std::int64_t>(scores.size() / 2));
-  for (const auto& [begin, end] : missing)
-    TR_CO_RETURN_IF_ERROR(co_await replica_.score(part, begin, end, scores));
+  for (const auto& [begin, end] : missing) TR_CO_RETURN_IF_ERROR(co_await score(part, begin, end, scores));
   engine::EvalOutput out;
   for (std::size_t i = 0; i + 1 < scores.size(); i += 2) {
     out.loss += scores[i];
@@ -201,12 +207,13 @@ Task<Result<engine::EvalOutput>> Round::read_scores(LeaseCoordinator& coordinato
   co_return out;
 }
 
-Task<Status> Round::evaluate(LeaseCoordinator& coordinator, const MeetingTicket& ticket) {
+Task<Status> Round::evaluate(LeaseCoordinator& coordinator, const MeetingTicket& ticket,
+                             const ScoreBatches& score) {
   const bool validates = (ticket.parts & kValidationBit) != 0;
   const std::int64_t epoch = (end_ + per_epoch_ - 1) / per_epoch_;
   for (const auto& [bit, part] : kParts) {
     if ((ticket.parts & bit) == 0) continue;
-    Result<engine::EvalOutput> result = co_await read_scores(coordinator, part, bit);
+    Result<engine::EvalOutput> result = co_await read_scores(coordinator, part, bit, score);
     if (!result.ok()) co_return result.status();
     account_.keep_result(part, *result);
     if (engine::range_of(*c_.data, part).count == 0) continue;
@@ -233,8 +240,12 @@ std::vector<DistantTensor> join(std::vector<DistantTensor> first, const std::vec
 
 Task<Status> Round::checkpoint(LeaseCoordinator& coordinator, const MeetingTicket& ticket,
                                DistantState distant) {
-  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors model, replica_.agreed());
-  const std::string broken = co_await engine::find_not_finite(rt_, model);
+  io::NamedTensors model;
+  std::string broken = distant.broken;
+  if (distant.model.empty()) {
+    TR_CO_ASSIGN_OR_RETURN(model, replica_.agreed());
+    broken = co_await engine::find_not_finite(rt_, model);
+  }
   if (!broken.empty())
     co_return error(
         Code::kInternal,
@@ -242,6 +253,7 @@ Task<Status> Round::checkpoint(LeaseCoordinator& coordinator, const MeetingTicke
         "written; try a smaller train.optimizer.lr or train.optimizer.clip_norm = 1.0",
         broken, at().steps);
   account_.note_save();
+  distant.servers = join(std::move(distant.servers), distant.model);
   const Json cursor = coordinator.desk().book().cursor();
   // Rules that outlive a worker go on without what it had kept, after a restart too.
   const bool needs_all = row_.pace == agree::Pace::kPeriod;
@@ -266,7 +278,7 @@ Task<Result<Go>> Round::grade(LeaseCoordinator& coordinator, MeetingTicket ticke
   at().steps = std::max(at().steps, at().batches);
   const bool whole = end_ >= total_ && desk.is_done(total_);
   at().owes_evaluation = ticket.parts == 0 && due(c_.job.train.eval_steps, at().batches);
-  TR_CO_RETURN_IF_ERROR(co_await evaluate(coordinator, ticket));
+  TR_CO_RETURN_IF_ERROR(co_await evaluate(coordinator, ticket, distant.score));
   ended_ = whole || at().has_ended();
   if (ticket.saves != 0) TR_CO_RETURN_IF_ERROR(co_await checkpoint(coordinator, ticket, std::move(distant)));
   const Go go = ended_ ? Go::kEnd : stopping_ ? Go::kStop : Go::kOn;
@@ -279,7 +291,8 @@ Task<Result<Go>> Round::grade(LeaseCoordinator& coordinator, MeetingTicket ticke
   co_return go;
 }
 
-Task<Result<record::Summary>> Round::summarise(LeaseCoordinator& coordinator, const job::Roles& roles) {
+Task<Result<record::Summary>> Round::summarise(LeaseCoordinator& coordinator, const job::Roles& roles,
+                                               std::string hash) {
   record::Summary s = account_.begin_summary(roles.workers, roles.world);
   s.servers = roles.servers;
   s.device = c_.device != nullptr ? "cuda" : "cpu";
@@ -294,8 +307,12 @@ Task<Result<record::Summary>> Round::summarise(LeaseCoordinator& coordinator, co
   const auto batches =
       static_cast<double>(std::max<std::int64_t>(1, measured_units_)) / static_cast<double>(units_per_batch_);
   s.measured_step_seconds = to_seconds(account_.train_ns()) / batches;
-  TR_CO_ASSIGN_OR_RETURN(io::NamedTensors agreed, replica_.agreed());
-  s.parameters_sha256 = co_await engine::hash_parameters(rt_, std::move(agreed));
+  if (start_.prepared->plan.tiles > 1) {
+    s.mesh = mesh_text(start_.prepared->plan.mesh());
+    s.style = c_.job.options.text(job::kStyle);
+    s.tiles = start_.prepared->plan.tiles;
+  }
+  s.parameters_sha256 = std::move(hash);
   s.finished = ended_;
   account_.complete(s);
   TR_CO_RETURN_IF_ERROR(co_await account_.write(s));

@@ -2,6 +2,11 @@
 // what a meeting came to, metrics, checkpoints, the summary.
 #pragma once
 
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "trireme/agree/agree.h"
 #include "trireme/engine/replica.h"
 #include "trireme/job/roles.h"
@@ -14,9 +19,16 @@ namespace trireme::train {
 // its own between meetings, else what its rule keeps.
 Result<io::NamedTensors> own_state(engine::Replica& replica, const agree::AgreementRow& row);
 
-// What a checkpoint holds beside the agreed model, by the ranks that keep it.
+// Scores batches of the agreed model, by all ranks of rank 0's replica.
+using ScoreBatches = std::function<runtime::Task<Status>(engine::Part part, std::int64_t begin,
+                                                         std::int64_t end, std::span<float> results)>;
+
+// What grading a round needs of other ranks.
 struct DistantState {
-  std::vector<DistantTensor> servers, replicas;
+  std::vector<DistantTensor> servers, replicas;  // for a checkpoint
+  std::vector<DistantTensor> model;              // the agreed one, where rank 0 has a part of it only
+  std::string broken;                            // a tensor of it that holds an infinity or NaN
+  ScoreBatches score;                            // those that nobody has scored
 };
 
 class Round {
@@ -29,13 +41,14 @@ class Round {
   LeaseCoordinatorOptions coordinator_options(int num_replicas);
   void open(LeaseCoordinator& coordinator);  // the first round
   void start_clock();                        // everybody is ready
-  void on_meeting();                         // everybody is there
   // After this worker's own share: waits for the others', grades, saves, opens the next round, lets all go.
-  // `distant`: where the meeting saves.
+  // `distant`: its tensors where the meeting saves.
   runtime::Task<Result<Go>> grade(LeaseCoordinator& coordinator, MeetingTicket ticket, double own_drift,
                                   DistantState distant);
   runtime::Task<Status> finish() { return account_.finish(); }
-  runtime::Task<Result<record::Summary>> summarise(LeaseCoordinator& coordinator, const job::Roles& roles);
+  // `hash`: of the agreed model.
+  runtime::Task<Result<record::Summary>> summarise(LeaseCoordinator& coordinator, const job::Roles& roles,
+                                                   std::string hash);
 
  private:
   bool writes() const { return account_.writes(); }
@@ -45,11 +58,13 @@ class Round {
   std::int64_t next_end(std::int64_t from) const;
   std::int64_t batches_until_save() const;
   bool replicas_keep_state() const;
+  void on_meeting();  // everybody is there
   MeetingTicket ticket() const;
   void on_report(int worker, const UnitReport& report);
   runtime::Task<Result<engine::EvalOutput>> read_scores(LeaseCoordinator& coordinator, engine::Part part,
-                                                        std::int32_t bit);
-  runtime::Task<Status> evaluate(LeaseCoordinator& coordinator, const MeetingTicket& ticket);
+                                                        std::int32_t bit, const ScoreBatches& score);
+  runtime::Task<Status> evaluate(LeaseCoordinator& coordinator, const MeetingTicket& ticket,
+                                 const ScoreBatches& score);
   runtime::Task<Status> checkpoint(LeaseCoordinator& coordinator, const MeetingTicket& ticket,
                                    DistantState distant);
 

@@ -11,18 +11,20 @@
 #include "trireme/train/lease_coordinator.h"
 #include "trireme/train/leased_round.h"
 #include "trireme/train/replica_mail.h"
+#include "trireme/train/replica_ranks.h"
+#include "trireme/train/server_role.h"
 #include "trireme/train/server_state.h"
 
 namespace trireme::train {
 
 class LeasedWorker {
  public:
-  LeasedWorker(RankContext& context, comm::Group& group, comm::Group& workers, job::Roles roles,
-               StartState start)
+  LeasedWorker(RankContext& context, comm::Group& group, std::unique_ptr<ReplicaRanks> ranks,
+               job::Roles roles, StartState start)
       : c_(context),
         rt_(*context.rt),
         group_(group),
-        workers_(workers),
+        ranks_(std::move(ranks)),
         roles_(std::move(roles)),
         mail_(group.mailbox(), roles_.replicas(), roles_.replicas_seen_by(group.rank())),
         kept_(rt_, group.mailbox()),
@@ -46,30 +48,30 @@ class LeasedWorker {
   runtime::Task<Status> begin();
   runtime::Task<Status> make_replica();
   Status make_local_replicas();
-  runtime::Task<Status> copy_unshared();
   runtime::Task<Status> restore();
   runtime::Task<Result<engine::Lease>> take();
   runtime::Task<Status> loop();
   runtime::Task<Status> one_round(engine::Replica& replica);
   runtime::Task<Status> one_unit(engine::Replica& replica, const engine::LeasedBatch& batch);
+  runtime::Task<Result<MeetingTicket>> be_let_in();
   runtime::Task<Result<Go>> meet();
   runtime::Task<Status> score(const MeetingTicket& ticket, engine::Part part, std::int32_t bit);
-  DistantState distant_state(const MeetingTicket& ticket, const io::NamedTensors& mine);
+  runtime::Task<Result<DistantState>> keep_state(const MeetingTicket& ticket);
   runtime::Task<Status> farewell();
 
   RankContext& c_;
   runtime::Runtime& rt_;
   comm::Group& group_;
-  comm::Group& workers_;  // the ranks that have this one's place in their replicas
+  const std::unique_ptr<ReplicaRanks> ranks_;  // of this one's replica
   job::Roles roles_;
   const ReplicaMail mail_;
   KeptState kept_;  // what rank 0 reads for checkpoints
   StartState start_;
   const agree::AgreementRow& row_;
   model::Schedule schedule_;
-  const std::int64_t num_local_;                          // replicas on this worker's weights
-  std::vector<std::unique_ptr<server::Server>> servers_;  // on this rank
-  std::vector<StatePiece> server_pieces_;                 // rank 0: what servers keep beside the model
+  const std::int64_t num_local_;           // replicas on this worker's weights
+  std::unique_ptr<JobServers> servers_;    // on this rank
+  std::vector<StatePiece> server_pieces_;  // rank 0: what servers keep beside the model
   std::unique_ptr<server::Client> client_;
   std::unique_ptr<engine::Replica> replica_;
   std::vector<std::unique_ptr<engine::Replica>> local_;  // beside it; they only step

@@ -33,7 +33,7 @@ RankContext context_of(const RankContext& c, const job::Seating& seating, int ra
   seat.transport = c.transport;
   seat.connect = c.connect;
   seat.connect.rank = rank;
-  seat.connect.world = seating.mesh.num_ranks();
+  seat.connect.world = static_cast<int>(seating.workers.size());
   seat.local_rank = c.local_rank;
   seat.may_spin = false;  // the ranks of a worker have one loop
   seat.run_dir = c.run_dir;
@@ -77,8 +77,7 @@ Task<Result<job::Seating>> agree_on_seating(const RankContext& c, net::Transport
   }
   if (tiles == job::tiles_of(c.job) && !may_differ) {  // servers may be among the ranks
     job::Seating plain;
-    plain.num_workers = wire.world();
-    plain.workers.resize(static_cast<std::size_t>(wire.world()));
+    plain.num_workers = plain.mesh.num_ranks();
     co_return plain;
   }
   co_return job::seating_of(c.job, tiles);
@@ -109,6 +108,7 @@ std::vector<std::string> places_of(const RankContext& c) {
 }
 
 int num_workers_of(const RankContext& c, int world) {
+  // In lock step there are no servers behind the workers.
   return c.workers.empty() ? world : *std::max_element(c.workers.begin(), c.workers.end()) + 1;
 }
 

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trireme/engine/state/held_state.h"
 #include "trireme/engine/state/piece_stream.h"
+#include "trireme/prepare/laid_out.h"
 #include "trireme/runtime/sync.h"
+#include "trireme/train/joined_tensor.h"
 #include "trireme/train/server_role.h"
 
 namespace trireme::train {
@@ -15,7 +18,7 @@ using runtime::Task;
 constexpr std::string_view kPrefix = "server/";
 
 KeptPlace place_of(const StatePiece& piece) {
-  return {piece.rank, piece.server, piece.index, piece.entry.type.num_bytes()};
+  return {piece.rank, piece.number, piece.index, piece.entry.type.num_bytes()};
 }
 
 // The pieces of one tensor.
@@ -25,11 +28,13 @@ struct ServerTensor {
   std::vector<StatePiece> pieces;
 };
 
-// Bytes of a tensor that is cut over servers: what each of them has of the window.
-Task<Status> read_values(std::shared_ptr<const ServerTensor> tensor, std::uint64_t begin, MutByteView to) {
+// Bytes of a tile's tensor that is cut over servers: what each of them has of the window.
+Task<Status> read_values(std::shared_ptr<const ServerTensor> tensor, int tile, std::uint64_t begin,
+                         MutByteView to) {
   std::vector<Task<Status>> reads;
   std::uint64_t covered = 0;
   for (const StatePiece& piece : tensor->pieces) {
+    if (piece.tile != tile) continue;
     const std::uint64_t first = static_cast<std::uint64_t>(piece.entry.begin) * sizeof(float);
     const std::uint64_t from = std::max(begin, first);
     const std::uint64_t end = std::min(begin + to.size(), first + piece.entry.type.num_bytes());
@@ -55,28 +60,52 @@ Task<Status> read_steps(std::shared_ptr<const ServerTensor> tensor, std::uint64_
   co_return Status();
 }
 
-// The piece in the checkpoint; all of it where it counts steps.
-parallel::Piece stored_piece(const StatePiece& piece) {
-  if (piece.entry.type.dtype == DType::kI64) return parallel::Piece::of_whole(piece.name, piece.whole);
-  const std::int64_t count = piece.entry.type.shape.num_elems();
-  return parallel::window_of(piece.name, piece.whole, {piece.entry.begin, piece.entry.begin + count});
+// All of a tile's tensor, where it is made of blocks that lie apart in the checkpoint.
+Task<Result<Tensor>> read_blocks(io::StoredTensors& files, const StatePiece& piece,
+                                 const parallel::Mesh& mesh) {
+  const Shape shape = parallel::local_shape(piece.layout, mesh, piece.tile, piece.whole.shape);
+  TR_CO_ASSIGN_OR_RETURN(const Tensor memory, Tensor::allocate(cpu_device(), {piece.whole.dtype, shape}));
+  const std::vector<engine::LaidOutTensor> own{{piece.name, piece.whole, piece.layout, memory}};
+  TR_CO_ASSIGN_OR_RETURN(const engine::HeldState held, engine::hold_laid_out(own, mesh, piece.tile));
+  const std::vector<parallel::Piece> blocks = held.pieces(0);
+  for (std::size_t p = 0; p < blocks.size(); ++p) {
+    TR_CO_ASSIGN_OR_RETURN(const Tensor block,
+                           Tensor::allocate(cpu_device(), {piece.whole.dtype, {blocks[p].elems()}}));
+    TR_CO_RETURN_IF_ERROR(co_await files.read(blocks[p], block));
+    engine::copy_in(held.own[0].pieces[p], {0, blocks[p].elems()}, block.raw());
+  }
+  co_return memory;
 }
 
-Task<Status> restore_piece(comm::Mailbox& mail, StatePiece piece, io::StoredTensors& files) {
-  const parallel::Piece stored = stored_piece(piece);
-  const std::size_t size = dtype_size(stored.whole.dtype);
-  for (const parallel::Interval part : engine::chunks_of(stored, engine::StreamCall::kChunkBytes)) {
-    TR_CO_ASSIGN_OR_RETURN(const Tensor chunk,
-                           Tensor::allocate(cpu_device(), {stored.whole.dtype, {part.size()}}));
-    TR_CO_RETURN_IF_ERROR(co_await files.read(parallel::part_of(stored, part), chunk));
-    TR_CO_RETURN_IF_ERROR(co_await write_kept(mail, place_of(piece),
-                                              static_cast<std::uint64_t>(part.begin) * size,
-                                              {chunk.raw(), chunk.type().num_bytes()}));
+// Elements of what a server keeps, counted from its first one; all of it where it counts steps.
+Task<Status> read_stored(io::StoredTensors& files, const StatePiece& piece, const parallel::Mesh& mesh,
+                         parallel::Interval elems, Tensor to) {
+  if (piece.entry.type.dtype == DType::kI64)
+    co_return co_await files.read(parallel::Piece::of_whole(piece.name, piece.whole), to);
+  const std::vector<parallel::Piece> blocks =
+      parallel::pieces_of(piece.layout, mesh, piece.tile, piece.name, piece.whole);
+  const parallel::Interval part{piece.entry.begin + elems.begin, piece.entry.begin + elems.end};
+  if (blocks.size() == 1) co_return co_await files.read(parallel::part_of(blocks[0], part), to);
+  TR_CO_ASSIGN_OR_RETURN(const Tensor all, co_await read_blocks(files, piece, mesh));
+  engine::copy_out(all, part, to.raw());
+  co_return Status();
+}
+
+Task<Status> restore_piece(comm::Mailbox& mail, StatePiece piece, parallel::Mesh mesh,
+                           io::StoredTensors& files) {
+  const TensorType& type = piece.entry.type;
+  const std::size_t size = dtype_size(type.dtype);
+  const parallel::Piece mine = parallel::Piece::of_whole(piece.name, type);
+  for (const parallel::Interval part : engine::chunks_of(mine, engine::StreamCall::kChunkBytes)) {
+    TR_CO_ASSIGN_OR_RETURN(const Tensor chunk, Tensor::allocate(cpu_device(), {type.dtype, {part.size()}}));
+    TR_CO_RETURN_IF_ERROR(co_await read_stored(files, piece, mesh, part, chunk));
+    const net::View bytes{chunk.raw(), chunk.type().num_bytes()};
+    const auto begin = static_cast<std::uint64_t>(part.begin) * size;
+    TR_CO_RETURN_IF_ERROR(co_await write_kept(mail, place_of(piece), begin, bytes));
   }
   co_return Status();
 }
 
-// Whether the checkpoint has state of servers at all.
 bool has_server_state(const engine::StoredState& stored) {
   const auto first = stored.types.lower_bound(std::string(kPrefix));
   return first != stored.types.end() && first->first.starts_with(kPrefix);
@@ -95,8 +124,10 @@ Status check_stored(const engine::StoredState& stored, const std::vector<StatePi
 Result<std::vector<StatePiece>> server_state_pieces(const job::Job& job, const prepare::Prepared& prepared,
                                                     const job::Roles& roles) {
   std::vector<StatePiece> out;
-  for (int s = 0; s < roles.servers; ++s) {
-    TR_ASSIGN_OR_RETURN(const server::ServerOptions options, job_server_options(job, prepared, roles, s));
+  for (int n = 0; n < roles.servers * roles.num_places(); ++n) {
+    const int s = n / roles.num_places(), tile = n % roles.num_places();
+    TR_ASSIGN_OR_RETURN(const server::ServerOptions options,
+                        job_server_options(job, prepared, roles, s, tile));
     TR_ASSIGN_OR_RETURN(const auto entries, server::describe_state(options));
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const server::StateEntry& entry = entries[i];
@@ -104,10 +135,13 @@ Result<std::vector<StatePiece>> server_state_pieces(const job::Job& job, const p
       const auto p = std::find_if(prepared.parameters.begin(), prepared.parameters.end(),
                                   [&](const auto& q) { return q.name == entry.part; });
       TR_CHECK(p != prepared.parameters.end(), "'{}' is a parameter of the model", entry.part);
+      const prepare::LaidOut of = prepare::laid_out(prepared, p->name, p->type);
       StatePiece piece;
       piece.name = fmt::format("{}{}/{}", kPrefix, entry.part, entry.state);
-      piece.whole = entry.type.dtype == DType::kI64 ? entry.type : TensorType{DType::kF32, p->type.shape};
-      piece.server = s;
+      piece.whole = entry.type.dtype == DType::kI64 ? entry.type : TensorType{DType::kF32, of.whole.shape};
+      piece.layout = of.layout;
+      piece.tile = tile;
+      piece.number = served_number(roles, s, tile);
       piece.rank = roles.server_ranks[static_cast<std::size_t>(s)];
       piece.index = static_cast<std::uint32_t>(i);
       piece.entry = entry;
@@ -117,7 +151,7 @@ Result<std::vector<StatePiece>> server_state_pieces(const job::Job& job, const p
   return out;
 }
 
-std::vector<DistantTensor> server_tensors(runtime::Runtime& rt, comm::Mailbox& mail,
+std::vector<DistantTensor> server_tensors(runtime::Runtime& rt, comm::Mailbox& mail, const job::Roles& roles,
                                           std::span<const StatePiece> pieces) {
   std::map<std::string, std::shared_ptr<ServerTensor>> by_name;
   for (const StatePiece& piece : pieces) {
@@ -128,33 +162,41 @@ std::vector<DistantTensor> server_tensors(runtime::Runtime& rt, comm::Mailbox& m
   std::vector<DistantTensor> out;
   for (const auto& [name, tensor] : by_name) {
     const StatePiece& first = tensor->pieces.front();
-    const auto read = first.entry.type.dtype == DType::kI64 ? read_steps : read_values;
-    out.push_back({name, first.whole, [read, tensor = tensor](std::uint64_t begin, MutByteView to) {
-                     return read(tensor, begin, to);
-                   }});
+    if (first.entry.type.dtype == DType::kI64)
+      out.push_back({name, first.whole, [tensor = tensor](std::uint64_t begin, MutByteView to) {
+                       return read_steps(tensor, begin, to);
+                     }});
+    else
+      out.push_back(joined_tensor(name, first.whole, first.layout, mesh_of_replica(roles.mesh),
+                                  [tensor = tensor](int tile, std::uint64_t begin, MutByteView to) {
+                                    return read_values(tensor, tile, begin, to);
+                                  }));
   }
   return out;
 }
 
-Task<Status> read_server_state(const engine::StoredState& stored, std::vector<StatePiece> pieces, int rank,
-                               const ServedState& served) {
+Task<Status> read_server_state(const engine::StoredState& stored, std::vector<StatePiece> pieces,
+                               const job::Roles& roles, int rank, const ServedState& served) {
   if (stored.files == nullptr || !has_server_state(stored)) co_return Status();
   TR_CO_RETURN_IF_ERROR(check_stored(stored, pieces));
+  const parallel::Mesh mesh = mesh_of_replica(roles.mesh);
   for (const StatePiece& piece : pieces) {
     if (piece.rank != rank) continue;
-    const Tensor to = served.at(piece.server)[piece.index].second;
-    TR_CO_RETURN_IF_ERROR(co_await stored.files->read(stored_piece(piece), to));
+    const Tensor to = served.at(piece.number)[piece.index].second;
+    const parallel::Interval all{0, piece.entry.type.shape.num_elems()};
+    TR_CO_RETURN_IF_ERROR(co_await read_stored(*stored.files, piece, mesh, all, to));
   }
   co_return Status();
 }
 
 Task<Status> restore_server_state(comm::Mailbox& mail, std::vector<StatePiece> pieces,
-                                  const engine::StoredState& stored) {
+                                  const job::Roles& roles, const engine::StoredState& stored) {
   if (!has_server_state(stored)) co_return Status();
   TR_CO_RETURN_IF_ERROR(check_stored(stored, pieces));
+  const parallel::Mesh mesh = mesh_of_replica(roles.mesh);
   for (const StatePiece& piece : pieces) {
     if (stored.sees[static_cast<std::size_t>(piece.rank)]) continue;
-    TR_CO_RETURN_IF_ERROR(co_await restore_piece(mail, piece, *stored.files));
+    TR_CO_RETURN_IF_ERROR(co_await restore_piece(mail, piece, mesh, *stored.files));
   }
   co_return Status();
 }
