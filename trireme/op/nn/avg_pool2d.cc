@@ -83,6 +83,7 @@ const OpDef kAvgPool2d{.name = "avg_pool2d",
                        .reference = run,
                        .cost = cost,
                        .layout = pool_sides_layout,
+                       .linear = {.inputs = 1},
                        .cut = cut};
 
 }  // namespace trireme::op

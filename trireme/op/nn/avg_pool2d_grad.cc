@@ -100,6 +100,7 @@ const OpDef kAvgPool2dGrad{.name = "avg_pool2d_grad",
                            .reference = run,
                            .cost = cost,
                            .layout = pool_sides_layout,
+                           .linear = {.inputs = 1},
                            .cut = cut,
                            .shape_attr = "input_shape"};
 

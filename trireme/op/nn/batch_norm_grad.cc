@@ -49,6 +49,7 @@ const OpDef kBatchNormGrad{.name = "batch_norm_grad",
                            .reference_workspace = workspace,
                            .cost = cost,
                            .layout = layout,
+                           .linear = {.inputs = 1U << 4},
                            .cut = cut};
 
 }  // namespace trireme::op

@@ -53,6 +53,7 @@ const OpDef kBiasAdd{.name = "bias_add",
                      .reference = run,
                      .cost = cost_per_output<1>,
                      .layout = layout,
+                     .linear = {.inputs = kAllInputs, .together = true},
                      .traits = kElementwise | kInPlaceOk};
 
 }  // namespace trireme::op

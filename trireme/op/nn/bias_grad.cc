@@ -54,6 +54,7 @@ const OpDef kBiasGrad{
     .grad = grad,
     .reference = run,
     .cost = cost_per_input<1>,
-    .layout = layout};
+    .layout = layout,
+    .linear = {.inputs = 1}};
 
 }  // namespace trireme::op

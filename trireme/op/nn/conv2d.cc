@@ -62,6 +62,7 @@ const OpDef kConv2d{
     .reference = run,
     .cost = cost,
     .layout = layout,
+    .linear = {.inputs = kAllInputs},
     .cut = cut};
 
 }  // namespace trireme::op

@@ -80,6 +80,7 @@ const OpDef kConv2dFilterGrad{.name = "conv2d_filter_grad",
                               .reference = run,
                               .cost = cost,
                               .layout = layout,
+                              .linear = {.inputs = kAllInputs},
                               .cut = cut,
                               .shape_attr = "filter_shape"};
 

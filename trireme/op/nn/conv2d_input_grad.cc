@@ -88,6 +88,7 @@ const OpDef kConv2dInputGrad{.name = "conv2d_input_grad",
                              .reference = run,
                              .cost = cost,
                              .layout = layout,
+                             .linear = {.inputs = kAllInputs},
                              .cut = cut,
                              .shape_attr = "input_shape"};
 

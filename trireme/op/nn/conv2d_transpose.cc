@@ -122,6 +122,7 @@ const OpDef kConv2dTranspose{
     .reference = run,
     .cost = cost,
     .layout = layout,
+    .linear = {.inputs = kAllInputs},
     .cut = cut};
 
 }  // namespace trireme::op

@@ -104,6 +104,7 @@ const OpDef kGaussianBlur2d{.name = "gaussian_blur2d",
                             .reference = run,
                             .cost = cost,
                             .layout = layout,
+                            .linear = {.inputs = 1},
                             .cut = cut};
 
 }  // namespace trireme::op

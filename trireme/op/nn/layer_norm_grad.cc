@@ -52,6 +52,7 @@ const OpDef kLayerNormGrad{.name = "layer_norm_grad",
                            .reference_workspace = workspace,
                            .cost = cost,
                            .layout = layout,
+                           .linear = {.inputs = 1U << 4},
                            .cut = cut};
 
 }  // namespace trireme::op

@@ -58,6 +58,7 @@ const OpDef kLocallyConnected2d{
     .reference = run,
     .cost = cost,
     .layout = layout,
+    .linear = {.inputs = kAllInputs},
     .cut = cut};
 
 }  // namespace trireme::op

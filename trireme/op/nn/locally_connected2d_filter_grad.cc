@@ -114,6 +114,7 @@ const OpDef kLocallyConnected2dFilterGrad{
     .reference = run,
     .cost = cost,
     .layout = layout,
+    .linear = {.inputs = kAllInputs},
     .cut = cut,
     .shape_attr = "filter_shape"};
 

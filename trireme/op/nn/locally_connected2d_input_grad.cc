@@ -86,6 +86,7 @@ const OpDef kLocallyConnected2dInputGrad{
     .reference = run,
     .cost = cost,
     .layout = layout,
+    .linear = {.inputs = kAllInputs},
     .cut = cut,
     .shape_attr = "input_shape"};
 

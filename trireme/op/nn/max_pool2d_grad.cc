@@ -85,6 +85,7 @@ const OpDef kMaxPool2dGrad{
     .reference_workspace = workspace,
     .cost = cost,
     .layout = pool_sides_layout,
+    .linear = {.inputs = 1U << 2},
     .cut = cut};
 
 }  // namespace trireme::op

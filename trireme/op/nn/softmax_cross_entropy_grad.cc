@@ -103,6 +103,7 @@ const OpDef kSoftmaxCrossEntropyGrad{
     .reference = run,
     .cost = cost,
     .layout = layout,
+    .linear = {.inputs = 1U << 3},
     .cut = cut};
 
 }  // namespace trireme::op

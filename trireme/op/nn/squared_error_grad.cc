@@ -68,6 +68,7 @@ const OpDef kSquaredErrorGrad{
     .grad = grad,
     .reference = run,
     .cost = cost,
-    .layout = sample_layout};
+    .layout = sample_layout,
+    .linear = {.inputs = 1U << 3}};
 
 }  // namespace trireme::op

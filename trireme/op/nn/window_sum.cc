@@ -91,6 +91,7 @@ const OpDef kWindowSum{.name = "window_sum",
                        .reference = run,
                        .cost = cost,
                        .layout = layout,
+                       .linear = {.inputs = 1},
                        .cut = cut};
 
 }  // namespace trireme::op

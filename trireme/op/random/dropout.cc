@@ -71,6 +71,7 @@ const OpDef kDropout{
     .reference = run,
     .cost = cost_per_output<1>,
     .layout = layout,
+    .linear = {.inputs = 1},
     .cut = cut,
     .traits = kRandom | kInPlaceOk};
 

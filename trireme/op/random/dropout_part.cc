@@ -75,6 +75,7 @@ const OpDef kDropoutPart{
     .reference = run,
     .cost = cost_per_output<1>,
     .layout = layout,
+    .linear = {.inputs = 1},
     .traits = kRandom | kInPlaceOk};
 
 }  // namespace trireme::op

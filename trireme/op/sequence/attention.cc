@@ -48,6 +48,7 @@ const OpDef kAttention{.name = "attention",
                        .reference_workspace = attention_workspace<false, false>,
                        .cost = cost,
                        .layout = layout,
+                       .linear = {.inputs = 1U << 2},
                        .cut = cut};
 
 }  // namespace trireme::op

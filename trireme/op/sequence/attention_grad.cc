@@ -57,6 +57,7 @@ const OpDef kAttentionGrad{.name = "attention_grad",
                            .reference_workspace = attention_workspace<false, true>,
                            .cost = cost,
                            .layout = layout,
+                           .linear = {.inputs = 1U << 3},
                            .cut = cut};
 
 }  // namespace trireme::op

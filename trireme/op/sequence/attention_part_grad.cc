@@ -36,6 +36,7 @@ const OpDef kAttentionPartGrad{.name = "attention_part_grad",
                                .reference = run,
                                .reference_workspace = attention_workspace<false, true>,
                                .cost = cost,
-                               .layout = layout};
+                               .layout = layout,
+                               .linear = {.inputs = 1U << 3}};
 
 }  // namespace trireme::op

@@ -73,6 +73,7 @@ const OpDef kEmbedding{
     .reference = run,
     .cost = cost,
     .layout = layout,
+    .linear = {.inputs = 1},
     .cut = cut};
 
 }  // namespace trireme::op

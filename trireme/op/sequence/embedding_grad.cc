@@ -103,6 +103,7 @@ const OpDef kEmbeddingGrad{.name = "embedding_grad",
                            .reference_workspace = workspace,
                            .cost = cost,
                            .layout = layout,
+                           .linear = {.inputs = 1},
                            .cut = cut,
                            .shape_attr = "shape"};
 

@@ -20,6 +20,7 @@ const OpDef kGruGrad{.name = "gru_grad",
                      .reference = run_recurrent<GruCell, kPass>,
                      .reference_workspace = recurrent_workspace<GruCell, kPass>,
                      .cost = cell_cost<GruCell, kPass>,
-                     .layout = cell_layout<GruCell, kPass>};
+                     .layout = cell_layout<GruCell, kPass>,
+                     .linear = {.inputs = 0b11U << 6, .together = true}};
 
 }  // namespace trireme::op

@@ -20,6 +20,7 @@ const OpDef kLstmGrad{.name = "lstm_grad",
                       .reference = run_recurrent<LstmCell, kPass>,
                       .reference_workspace = recurrent_workspace<LstmCell, kPass>,
                       .cost = cell_cost<LstmCell, kPass>,
-                      .layout = cell_layout<LstmCell, kPass>};
+                      .layout = cell_layout<LstmCell, kPass>,
+                      .linear = {.inputs = 0b111U << 7, .together = true}};
 
 }  // namespace trireme::op

@@ -21,6 +21,7 @@ const OpDef kRnnGrad{.name = "rnn_grad",
                      .reference = run_rnn<kPass>,
                      .reference_workspace = recurrent_workspace<RnnCell<false>, kPass>,
                      .cost = rnn_cost<kPass>,
-                     .layout = rnn_layout<kPass>};
+                     .layout = rnn_layout<kPass>,
+                     .linear = {.inputs = 0b11U << 6, .together = true}};
 
 }  // namespace trireme::op
