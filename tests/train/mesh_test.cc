@@ -322,7 +322,6 @@ TEST(Mesh, RefusesWhatCannotGoAlongBeforeTheStart) {
       {"parallel.codec=powersgd", "parallel.codec"},
       {"parallel.codec=factors", "parallel.codec"},
       {"parallel.codec=auto", "parallel.codec"},
-      {"parallel.weights=shared", "parallel.weights"},
       {"train.optimizer.kind=lars", "train.optimizer.kind"},
       {"parallel.mesh=data=2,stage=2", "got axis 'stage'"},
       {"parallel.mesh=model=2,data=2", "data first"},

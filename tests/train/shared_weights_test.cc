@@ -4,7 +4,9 @@
 
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
+#include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
 #include "trireme/prepare/own_update.h"
 
 namespace trireme::train::testing {
@@ -52,6 +54,30 @@ TEST_P(SharedWeights, AreSavedAndTakenUpAgainWithTheOptimisersState) {
   EXPECT_EQ(disturbed.metrics(), alone.metrics());
 }
 
+// Of a model that is cut, the replicas share each part.
+TEST_P(SharedWeights, GiveTheSameBitsAsCopiesWhereTheModelIsCut) {
+  TinyCase c = GetParam();
+  if (c.name == "lars" || c.name == "factors") return;  // refused where a model is cut
+  c.job.options.set(job::kStyle.name, "tensor");
+  c.job.train.logical_tiles = 2;  // one layout on every transport
+  for (const char* mesh : {"data=2,model=2", "data=3,model=2"}) {
+    SCOPED_TRACE(mesh);
+    job::Job job = c.job;
+    job.parallel.mesh = mesh;
+    job::take_workers_of_mesh(job, false);
+    VirtualRuns apart, together;
+    const record::Summary expected = apart.train(job, c.data).summary();
+    EXPECT_FALSE(shares(apart, "run"));
+    ASSERT_EQ(expected.parameters_sha256.size(), 64U);
+    const RunOptions stop{.stop_at = 3, .transport = "shm"};
+    EXPECT_FALSE(together.train(job, c.data, stop).summary().finished);
+    EXPECT_EQ(shares(together, "run"), c.job.parallel.codec == "none");
+    const record::Summary rest = together.train(job, c.data, {.transport = "shm"}).summary();
+    EXPECT_EQ(rest.parameters_sha256, expected.parameters_sha256);
+    EXPECT_EQ(together.metrics(), apart.metrics());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Tiny, SharedWeights, ::testing::ValuesIn(tiny_cases()),
                          [](const auto& info) { return info.param.name; });
 
@@ -74,6 +100,21 @@ TEST(SharedWeightsWanted, AreRefusedWhereTheyCannotBe) {
   job.train.optimizer.kind = "adam";
   job.parallel.agreement = "averaging";
   EXPECT_FALSE(job::can_share_weights(job, job::sending_of(job), "shm", 2).ok());
+}
+
+TEST(SharedWeightsWanted, AreOfReplicasWhereTheModelIsCut) {
+  const auto why = [](const std::string& mesh, const std::string& tiles) {
+    job::Job job = tiny_job();
+    for (const char* set : {"parallel.weights=shared", "parallel.transport=shm"})
+      EXPECT_TRUE(job::set_job_key(job, set).ok()) << set;
+    EXPECT_TRUE(job::set_job_key(job, "parallel.mesh=" + mesh).ok());
+    EXPECT_TRUE(job::set_job_key(job, "train.logical_tiles=" + tiles).ok());
+    job::take_workers_of_mesh(job, false);
+    return job::check_job(job).message();
+  };
+  EXPECT_EQ(why("data=2,model=2", "2"), "");
+  EXPECT_NE(why("data=1,model=2", "2").find("one replica has nobody to share with"), std::string::npos);
+  EXPECT_NE(why("data=2,model=2", "4").find("a worker has several tiles"), std::string::npos);
 }
 
 TEST(SharedWeightsPart, CoversEveryParameterOnceWhateverTheWorkers) {

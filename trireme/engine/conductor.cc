@@ -169,7 +169,7 @@ Task<Status> Conductor::meet(std::uint16_t slot) {
   call.step = static_cast<std::uint32_t>(step_.step);
   call.slot = slot;
   call.label = fmt::format("update {}", slot);
-  co_return co_await o_.group->barrier(std::move(call));
+  co_return co_await o_.peers->barrier(std::move(call));
 }
 
 Task<Status> Conductor::vote() {

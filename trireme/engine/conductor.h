@@ -22,6 +22,7 @@ namespace trireme::engine {
 struct ConductorOptions {
   const plan::Plan* plan = nullptr;
   comm::Group* group = nullptr;
+  comm::Group* peers = nullptr;  // those that hold what this rank does
   agree::Agreement* rule = nullptr;
   const BucketSums* sums = nullptr;
   Vote* vote = nullptr;
@@ -30,7 +31,7 @@ struct ConductorOptions {
   WeightGathers* gathers = nullptr;
   const StepTrace* trace = nullptr;
   const std::vector<collective::LeafRun>* owners = nullptr;
-  bool shared = false;  // weights: all workers meet after an update
+  bool shared = false;  // weights: the peers meet after an update
   int replica = 0;      // that this rank is of
 };
 

@@ -98,8 +98,7 @@ void check_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
   c.expect_ok(check_transport(job, p.transport), "parallel.transport");
   const std::string transport = p.transport == "auto" ? "shm" : p.transport;
   if (p.weights == "shared")
-    c.expect_ok(can_share_weights(job, sending_of(job), transport, static_cast<int>(p.workers)),
-                "parallel.weights");
+    c.expect_ok(can_share_weights(job, sending_of(job), transport, replicas), "parallel.weights");
 }
 
 // Pins name the axis that cuts the model.
@@ -121,7 +120,9 @@ void check_mesh_rest(JobChecker& c, const Job& job) {
   const Sending sending = sending_of(job);
   c.expect(sending.is(Sending::Kind::kDense) || sending.is(Sending::Kind::kCoded), "parallel.codec",
            "none, or a codec of single values" + why);
-  c.expect(job.parallel.weights != "shared", "parallel.weights", "auto or own" + why);
+  const Result<Seating> seating = seating_of(job, tiles_of(job));
+  c.expect(job.parallel.weights != "shared" || !seating.ok() || seating->is_plain(), "parallel.weights",
+           "auto or own where a worker has several tiles, which have no memory in common with other workers");
   const auto optimizer = model::find_optimizer(job.train.optimizer.kind);
   c.expect(!optimizer.ok() || !(*optimizer)->whole_tensors, "train.optimizer.kind",
            "an optimizer that does not look at whole tensors" + why);

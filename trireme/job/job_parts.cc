@@ -259,7 +259,7 @@ bool waits_for_all(const Job& job) {
   return job.train.optimizer.clip_norm > 0 || job.train.nan == "skip" || job.train.precision == "f16";
 }
 
-Status can_share_weights(const Job& job, const Sending& sending, const std::string& transport, int world) {
+Status can_share_weights(const Job& job, const Sending& sending, const std::string& transport, int replicas) {
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
   TR_ASSIGN_OR_RETURN(const model::OptimizerRow* optimizer, model::find_optimizer(job.train.optimizer.kind));
   const auto no = [](const std::string& why) {
@@ -267,9 +267,8 @@ Status can_share_weights(const Job& job, const Sending& sending, const std::stri
   };
   if (rule->pace != agree::Pace::kStep || !rule->updates_here)
     return no(fmt::format("replicas have weights of their own under agreement '{}'", rule->name));
-  if (world < 2) return no("one worker has nobody to share with");
-  if (!job.parallel.mesh.empty() && roles_of(job).mesh.axes.size() > 1)
-    return no("workers hold different parts of the model (parallel.mesh)");
+  if (replicas < 2)
+    return no(tiles_of(job) > 1 ? "one replica has nobody to share with" : "one worker has nobody to share with");
   if (job.options.integer(kZero) > 0) return no("workers divide state among themselves (parallel.zero)");
   if (!sending.is(Sending::Kind::kDense)) return no("every worker decodes whole gradients (parallel.codec)");
   if (transport != "shm") return no(fmt::format("workers share no memory over '{}'", transport));

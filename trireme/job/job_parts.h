@@ -73,8 +73,9 @@ bool encoders_make_momentum(const Job& job, const Sending& sending);
 // loss scaling), so that updates wait for all buckets.
 bool waits_for_all(const Job& job);
 
-// Whether the workers of a job can have one set of weights (own_update.h); the reason if they cannot.
-Status can_share_weights(const Job& job, const Sending& sending, const std::string& transport, int world);
+// Whether the replicas of a job can have one set of weights (own_update.h), or one per part of the model that
+// is cut; the reason if they cannot.
+Status can_share_weights(const Job& job, const Sending& sending, const std::string& transport, int replicas);
 
 // kInvalid, with the reason, where the job asks for something that factors cannot do.
 Status can_send_factors(const Job& job);

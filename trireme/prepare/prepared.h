@@ -78,6 +78,7 @@ struct PrepareOptions {
   int tiles = 1, tile = 0;
   int compute_threads = 1;  // of each worker
   std::string transport;
+  bool several_ranks = false;  // of this job in one process, which share no memory with other processes
   cost::MachineModel machine;
   cost::LinkModel link;
   // What the prediction is made of, where more is known than machine and link.

@@ -32,18 +32,18 @@ Task<Status> LockStepWorker::restore() {
   start_.stored = {};
   TR_CO_RETURN_IF_ERROR(replica_->publish());
   if (!replica_->shares_weights()) co_return Status();
-  comm::Call ready;  // rank 0 has written them
+  comm::Call ready;  // the first replica has written them
   ready.slot = plan::kSlotSharedReady;
   ready.label = "shared weights";
-  co_return co_await group_.barrier(std::move(ready));
+  co_return co_await lines_->data().barrier(std::move(ready));
 }
 
-// One set of weights and optimiser states for all workers of the host, where the plan has it so and they fit.
+// One set of weights and optimiser states for all replicas on the host, where the plan has it so and they fit.
 Task<Status> LockStepWorker::share_model(engine::ReplicaLinks& links) {
   if (!plan().shared_weights || rt_.is_phantom()) co_return Status();
-  auto weights = co_await engine::share_weights(rt_, group_, plan());
+  auto weights = co_await engine::share_weights(rt_, lines_->data(), plan());
   Result<Tensor> states = Tensor();
-  if (weights.ok()) states = co_await engine::share_states(rt_, group_, start_.prepared->states);
+  if (weights.ok()) states = co_await engine::share_states(rt_, lines_->data(), start_.prepared->states);
   const Status& failed = weights.ok() ? states.status() : weights.status();
   if (failed.code() == Code::kExhausted && c_.job.parallel.weights == "auto") co_return Status();
   TR_CO_RETURN_IF_ERROR(failed);

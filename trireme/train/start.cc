@@ -54,6 +54,7 @@ prepare::PrepareOptions prepare_options(const RankContext& c, const comm::Group&
   if (group.rank() < mesh.num_ranks()) options.tile = mesh.coordinate(group.rank(), parallel::kModelAxis);
   options.compute_threads = c.rt->compute_threads();
   options.transport = group.world() > 1 ? c.transport : "none";
+  options.several_ranks = !c.workers.empty();
   options.machine = c.machine;
   options.link = c.link;
   options.rates = gpu_rates(c);

@@ -12,7 +12,7 @@
 
 namespace trireme::engine {
 
-// Memory that is rank 0's and everybody's.
+// Memory that is the first replica's and every other one's.
 using IsShared = std::function<bool(const Tensor&)>;
 
 struct HeldTensor {
@@ -20,7 +20,8 @@ struct HeldTensor {
   // where it is a range of the box. A block of a tensor that is cut in blocks is a view of the rank's tensor,
   // which need not be contiguous.
   std::vector<Tensor> pieces;
-  // The ranks see one memory, which rank 0 fills. The same on every rank.
+  // Ranks that hold the same pieces see one memory, which those of the first replica fill. The same on every
+  // rank.
   bool is_shared = false;
 };
 

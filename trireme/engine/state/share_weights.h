@@ -1,4 +1,5 @@
-// Weights that all workers of a host have in common: under Hogwild, and in lock step (own_update.h).
+// Weights that the replicas on a host have in common: under Hogwild, and in lock step (own_update.h). Where
+// the model is cut, those that hold one part of it have that part in common.
 #pragma once
 
 #include "trireme/comm/group.h"

@@ -176,7 +176,7 @@ Task<Status> restore_pieces(Runtime& rt, comm::Group& group, const StoredState& 
   for (std::size_t i = 0; i < holding.size(); ++i) {
     const std::vector<Piece> pieces = holding.pieces(i);
     const HeldTensor& own = holding.own[i];
-    if (stored.files != nullptr && (!own.is_shared || holding.rank == 0))
+    if (stored.files != nullptr && (!own.is_shared || holding.all.mesh.replica_of(holding.rank) == 0))
       for (std::size_t p = 0; p < pieces.size(); ++p)
         TR_CO_RETURN_IF_ERROR(co_await read_piece(*stored.files, pieces[p], own.pieces[p], call.chunk_bytes));
     for (const parallel::FirstHeld& held : distinct_pieces(holding.all, i)) {
