@@ -280,6 +280,11 @@ TEST(ReplicasAtServers, ServersInProcessesOfTheirOwnServeAllPlaces) {
   EXPECT_EQ(s.per_worker.size(), 2U);
   EXPECT_EQ(s.per_worker[0].samples + s.per_worker[1].samples, s.samples);
   EXPECT_GT(s.rule.value("pushes", 0), 0);
+  for (const char* axis : {"data", "model"}) {
+    EXPECT_GT(s.bytes_by_axis.at(axis), 0) << axis;
+    EXPECT_GT(s.exposed_by_axis.at(axis), 0) << axis;
+  }
+  EXPECT_GE(s.bytes_by_axis.at("data"), s.bytes_dense_per_step / 2) << "a push of half of the model";
 }
 
 // ---- A rank that dies

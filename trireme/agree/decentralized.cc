@@ -55,6 +55,9 @@ class Decentralized final : public Agreement {
   Task<Status> settle(std::vector<Tensor> into) override { return updates_.settle(std::move(into)); }
   Task<Status> finish() override { return updates_.finish(); }
   void on_lost(int worker) override { updates_.on_lost(worker); }
+  void on_moved(std::size_t bucket, std::int64_t begin, std::span<const float> by) override {
+    updates_.on_moved(bucket, begin, by);
+  }
   std::vector<std::pair<std::string, Tensor>> state() const override { return updates_.state(); }
 
   RuleReport report() const override {

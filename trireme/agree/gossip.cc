@@ -146,6 +146,12 @@ class Gossip final : public Agreement {
   }
 
   void on_lost(int worker) override { parcels_.on_lost(worker); }
+  // Push-sum: the model is x / w.
+  void on_moved(std::size_t bucket, std::int64_t begin, std::span<const float> by) override {
+    if (bucket >= x_.size()) return;
+    float* const x = x_[bucket].data<float>() + begin;
+    for (std::size_t i = 0; i < by.size(); ++i) x[i] += by[i] * static_cast<float>(w_);
+  }
 
   RuleReport report() const override {
     RuleReport report = report_;

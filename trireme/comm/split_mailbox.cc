@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
+#include <memory>
 #include <utility>
 
 namespace trireme::comm {
 namespace {
 
-using Handlers = std::vector<std::optional<Mailbox::EnvelopeHandler>>;  // per part
+// Per part. A handler that is replaced while it runs lives until it returns.
+using Handlers = std::vector<std::shared_ptr<const Mailbox::EnvelopeHandler>>;
 
 // What all parts share.
 struct Split {
@@ -24,23 +25,22 @@ struct Split {
   Mailbox::EnvelopeHandler dispatch(const std::shared_ptr<const Handlers>& handlers) const;
 };
 
-const Mailbox::EnvelopeHandler* handler_of(const Handlers& handlers, const std::vector<int>& part_of,
-                                           int rank) {
+std::shared_ptr<const Mailbox::EnvelopeHandler> handler_of(const Handlers& handlers,
+                                                           const std::vector<int>& part_of, int rank) {
   if (rank < 0 || static_cast<std::size_t>(rank) >= part_of.size()) return nullptr;
-  const auto& handler = handlers[static_cast<std::size_t>(part_of[static_cast<std::size_t>(rank)])];
-  return handler ? &*handler : nullptr;
+  return handlers[static_cast<std::size_t>(part_of[static_cast<std::size_t>(rank)])];
 }
 
 Mailbox::EnvelopeHandler Split::dispatch(const std::shared_ptr<const Handlers>& handlers) const {
   Mailbox::EnvelopeHandler out;
   out.place = [handlers, of = part_of](int rank, const Envelope& envelope) -> Result<net::View> {
-    const Mailbox::EnvelopeHandler* const to = handler_of(*handlers, of, rank);
+    const auto to = handler_of(*handlers, of, rank);
     if (to != nullptr && to->place) return to->place(rank, envelope);
     return error(Code::kInvalid, "[comm] a letter of kind {} with {} bytes of rank {}, from whom none is due",
                  envelope.kind, envelope.bytes, rank);
   };
   out.arrived = [handlers, of = part_of](int rank, const Envelope& envelope) {
-    const Mailbox::EnvelopeHandler* const to = handler_of(*handlers, of, rank);
+    const auto to = handler_of(*handlers, of, rank);
     if (to != nullptr && to->arrived) to->arrived(rank, envelope);
   };
   return out;
@@ -49,10 +49,11 @@ Mailbox::EnvelopeHandler Split::dispatch(const std::shared_ptr<const Handlers>& 
 void Split::set(std::size_t part, std::uint16_t kind, Mailbox::EnvelopeHandler handler) {
   std::shared_ptr<Handlers>& handlers = kinds[kind];
   if (handlers == nullptr) handlers = std::make_shared<Handlers>(num_parts());
-  const auto is_set = [](const auto& of_part) { return of_part.has_value(); };
+  const auto is_set = [](const auto& of_part) { return of_part != nullptr; };
   const bool handled = std::all_of(handlers->begin(), handlers->end(), is_set);
   const bool stops = !handler.place && !handler.arrived;
-  (*handlers)[part] = stops ? std::nullopt : std::optional(std::move(handler));
+  auto& own = (*handlers)[part];
+  own = stops ? nullptr : std::make_shared<const Mailbox::EnvelopeHandler>(std::move(handler));
   if (stops && handled) return below.set_handler(kind, {});
   if (!handled && std::all_of(handlers->begin(), handlers->end(), is_set))
     below.set_handler(kind, dispatch(handlers));

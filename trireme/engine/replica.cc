@@ -55,7 +55,7 @@ struct Replica::State {
   std::unique_ptr<Steps> steps;
   std::unique_ptr<Evaluator> evaluator;
   Tensor eval_results;
-  std::unique_ptr<WholeParameters> whole;  // null: they are equal on all ranks of the replica
+  std::unique_ptr<WholeParameters> whole;  // null: in lock step they are equal on all ranks of the replica
   std::int64_t settled = 0;                // times
 
   const plan::Plan& plan() const { return prepared->plan; }
@@ -154,9 +154,9 @@ Status Replica::State::make_steps(const agree::AgreementRow& row) {
   // Sums of the same numbers are the same; draws of encoders, and what is heard at any moment, are not.
   const bool equal = row.pace == agree::Pace::kStep ||
                      (row.pace == agree::Pace::kPeriod && prepared->sending.is(job::Sending::Kind::kDense));
-  if (!equal && links.lines != nullptr && links.lines->model() != nullptr)
+  if (row.pace != agree::Pace::kStep && links.lines != nullptr && links.lines->model() != nullptr)
     whole = WholeParameters::make(rt, *links.lines->model(), *prepared);
-  o.whole = whole.get();
+  o.whole = equal ? nullptr : whole.get();
   TR_ASSIGN_OR_RETURN(steps, Steps::make(rt, std::move(o), own_run()));
   return {};
 }

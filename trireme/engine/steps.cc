@@ -113,6 +113,7 @@ Status Steps::make_conductor(collective::LeafRun run) {
   ConductorOptions o;
   o.plan = &plan();
   o.group = o_.group;
+  o.peers = &peers();
   o.rule = o_.rule;
   o.sums = o_.sums;
   o.vote = vote_.get();
@@ -291,7 +292,11 @@ Task<Result<StepOutput>> Steps::run_unit(StepInput input, std::span<const prepar
   TR_CO_RETURN_IF_ERROR(co_await o_.rule->begin_step(info));
   if (o_.whole != nullptr) {
     const std::vector<Tensor>& weights = o_.weights->vectors();
-    TR_CO_RETURN_IF_ERROR(co_await o_.whole->take_over(weights, plan::kSlotCheck, input.step));
+    WholeParameters::Moved moved = [this](std::size_t bucket, std::int64_t begin, std::span<const float> by) {
+      o_.rule->on_moved(bucket, begin, by);
+    };
+    TR_CO_RETURN_IF_ERROR(
+        co_await o_.whole->take_over(weights, plan::kSlotCheck, input.step, std::move(moved)));
   }
   const TimeNs may_compute = rt_.now();
   finish_batch();

@@ -28,6 +28,23 @@ void add_runs_of_block(const parallel::Piece& block, std::size_t dim, std::int64
     }
 }
 
+// The dimension that is cut in blocks, and where each of them lies along it.
+struct BlockPlaces {
+  std::size_t dim = 0;
+  std::int64_t joined = 0;
+  std::vector<std::int64_t> begins = {};
+};
+
+BlockPlaces places_of(const std::vector<parallel::Piece>& blocks) {
+  BlockPlaces out;
+  while (blocks.size() > 1 && blocks[0].box[out.dim] == blocks[1].box[out.dim]) ++out.dim;
+  for (const parallel::Piece& block : blocks) {
+    out.begins.push_back(out.joined);
+    out.joined += block.box.empty() ? 0 : block.box[out.dim].size();
+  }
+  return out;
+}
+
 // What one tile gives of a window, where it lies together in the tile's own tensor.
 struct Part {
   int tile = 0;
@@ -94,15 +111,20 @@ std::vector<SharedRun> runs_of_tile(const parallel::Layout& layout, const parall
   const parallel::Piece wanted = parallel::window_of("", whole, window);
   std::vector<SharedRun> out;
   if (pieces.size() == 1) out = shared_runs(pieces[0], wanted);
-  std::size_t dim = 0;
-  while (pieces.size() > 1 && pieces[0].box[dim] == pieces[1].box[dim]) ++dim;
-  std::int64_t joined = 0, at = 0;
-  for (const parallel::Piece& piece : pieces) joined += piece.box.empty() ? 0 : piece.box[dim].size();
-  for (std::size_t p = 0; pieces.size() > 1 && p < pieces.size(); ++p) {
-    add_runs_of_block(pieces[p], dim, at, joined, shared_runs(pieces[p], wanted), out);
-    at += pieces[p].box[dim].size();
-  }
+  const BlockPlaces places = places_of(pieces);
+  for (std::size_t p = 0; pieces.size() > 1 && p < pieces.size(); ++p)
+    add_runs_of_block(pieces[p], places.dim, places.begins[p], places.joined, shared_runs(pieces[p], wanted),
+                      out);
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return out;
+}
+
+std::vector<SharedRun> runs_of_block(const std::vector<parallel::Piece>& blocks, std::size_t p) {
+  const SharedRun all{0, 0, blocks[p].elems()};
+  if (blocks.size() == 1) return {all};
+  const BlockPlaces places = places_of(blocks);
+  std::vector<SharedRun> out;
+  add_runs_of_block(blocks[p], places.dim, places.begins[p], places.joined, {all}, out);
   return out;
 }
 

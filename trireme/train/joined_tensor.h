@@ -19,6 +19,10 @@ parallel::Mesh mesh_of_replica(parallel::Mesh mesh);
 std::vector<parallel::SharedRun> runs_of_tile(const parallel::Layout& layout, const parallel::Mesh& mesh,
                                               int tile, const TensorType& whole, parallel::Interval window);
 
+// Elements of a tile's own tensor that block `p` of its pieces holds: `first` counts in the tile's tensor,
+// `second` in the block. In the order of both.
+std::vector<parallel::SharedRun> runs_of_block(const std::vector<parallel::Piece>& blocks, std::size_t p);
+
 // Bytes of a tile's own tensor from byte `begin` on.
 using ReadOfTile = std::function<runtime::Task<Status>(int tile, std::uint64_t begin, MutByteView to)>;
 

@@ -9,6 +9,7 @@
 #include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/record/worker_reports.h"
+#include "trireme/train/seated.h"
 
 namespace trireme::train {
 
@@ -292,8 +293,8 @@ Task<Result<Go>> Round::grade(LeaseCoordinator& coordinator, MeetingTicket ticke
 }
 
 Task<Result<record::Summary>> Round::summarise(LeaseCoordinator& coordinator, const job::Roles& roles,
-                                               std::string hash) {
-  record::Summary s = account_.begin_summary(roles.workers, roles.world);
+                                               std::string hash, Report report) {
+  record::Summary s = account_.begin_summary(num_workers_of(c_, roles.workers), roles.world);
   s.servers = roles.servers;
   s.device = c_.device != nullptr ? "cuda" : "cpu";
   record::add_worker_reports(coordinator.finals(), coordinator.lost(), roles.num_replicas(), s);
@@ -312,6 +313,7 @@ Task<Result<record::Summary>> Round::summarise(LeaseCoordinator& coordinator, co
     s.style = c_.job.options.text(job::kStyle);
     s.tiles = start_.prepared->plan.tiles;
   }
+  report(s);
   s.parameters_sha256 = std::move(hash);
   s.finished = ended_;
   account_.complete(s);

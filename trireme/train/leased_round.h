@@ -46,9 +46,10 @@ class Round {
   runtime::Task<Result<Go>> grade(LeaseCoordinator& coordinator, MeetingTicket ticket, double own_drift,
                                   DistantState distant);
   runtime::Task<Status> finish() { return account_.finish(); }
-  // `hash`: of the agreed model.
+  // `hash`: of the agreed model. `report`: adds what rank 0 knows of itself.
+  using Report = std::function<void(record::Summary&)>;
   runtime::Task<Result<record::Summary>> summarise(LeaseCoordinator& coordinator, const job::Roles& roles,
-                                                   std::string hash);
+                                                   std::string hash, Report report);
 
  private:
   bool writes() const { return account_.writes(); }

@@ -63,6 +63,7 @@ Task<Status> LeasedWorker::one_unit(engine::Replica& replica, const engine::Leas
   ++clock_;
   input.num_samples = batch.num_samples;
   input.learning_rate = static_cast<float>(point.lr);
+  input.stop_wanted = c_.stop.cancelled();
   Result<engine::StepOutput> out = co_await replica.run_unit(input, batch.tensors);
   if (!out.ok()) co_return out.status();
   ++share_.steps;
@@ -71,10 +72,11 @@ Task<Status> LeasedWorker::one_unit(engine::Replica& replica, const engine::Leas
   out->exposed_ns /= num_local_;
   share_.compute_seconds += to_seconds(out->compute_ns);
   share_.exposed_seconds += to_seconds(out->exposed_ns);
+  ranks_->note_met(out->axis_ns);
   UnitReport report;
   report.batch = unit.batch;
   report.shard = unit.shard;
-  report.stop_wanted = c_.stop.cancelled() ? 1 : 0;
+  report.stop_wanted = out->stop ? 1 : 0;  // of any rank of the replica
   report.samples = batch.num_samples;
   report.steps = share_.steps;
   report.loss = out->loss;
@@ -254,14 +256,20 @@ Task<Status> LeasedWorker::farewell() {
 Task<Result<record::Summary>> LeasedWorker::run() {
   Status status = co_await begin();
   if (status.ok()) status = co_await loop();
+  // The ranks of a replica make the hash together, so rank 0 has not begun to wait for other replicas.
+  Result<std::string> hash = std::string();
+  if (status.ok()) hash = co_await ranks_->hash_agreed(*replica_);
+  if (status.ok()) status = hash.status();
   if (status.ok()) status = co_await farewell();
   if (!status.ok() && rounds_ != nullptr) (void)co_await rounds_->finish();  // a checkpoint under way
   if (!status.ok()) co_return status;
-  TR_CO_ASSIGN_OR_RETURN(std::string hash, co_await ranks_->hash_agreed(*replica_));
-  if (chief()) co_return co_await rounds_->summarise(*coordinator_, roles_, std::move(hash));
+  if (chief()) {
+    Round::Report axes = [this](record::Summary& s) { ranks_->report_axes(group_.stats(), share_, s); };
+    co_return co_await rounds_->summarise(*coordinator_, roles_, std::move(*hash), std::move(axes));
+  }
   record::Summary s;
   s.job = c_.job.name;
-  s.workers = roles_.workers;
+  s.workers = num_workers_of(c_, roles_.workers);
   s.servers = roles_.servers;
   s.agreement = plan().agreement;
   s.steps = share_.steps;
@@ -269,7 +277,7 @@ Task<Result<record::Summary>> LeasedWorker::run() {
   s.per_worker = {share_};
   s.finished = ended_;
   s.ok = true;
-  s.parameters_sha256 = std::move(hash);
+  s.parameters_sha256 = std::move(*hash);
   co_return s;
 }
 

@@ -136,7 +136,7 @@ Task<Status> LeasedWorker::begin() {
   }
   // From here on, letters only where the rule lets others go on without one.
   TR_CO_RETURN_IF_ERROR(co_await start_together(group_, c_.job, roles_));
-  mail_->on_lost([this, alive = alive_](int peer, const Status&) {
+  mail_.peers().on_lost([this, alive = alive_](int peer, const Status&) {
     if (*alive && peer < roles_.num_replicas()) replica_->rule().on_lost(peer);
   });
   ranks_->stop_together(group_, roles_);

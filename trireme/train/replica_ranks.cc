@@ -73,9 +73,21 @@ void ReplicaRanks::stop_together(comm::Group& all, const job::Roles& roles) {
   all.mailbox().on_lost([&all, roles, alive = alive_](int rank, const Status& why) {
     const bool own = roles.is_worker(rank) && roles.replica_of(rank) == roles.replica_of(all.rank());
     if (!*alive || !own) return;
+    const std::string& reason = why.context().reason;
     all.fail("training", fmt::format("it is of the replica of {}, which is lost: {}", roles.rank_text(rank),
-                                     why.message()));
+                                     reason.empty() ? why.message() : reason));
   });
+}
+
+void ReplicaRanks::report_axes(const comm::GroupStats& all, const record::WorkerShare& own,
+                               record::Summary& s) const {
+  if (is_one()) return;
+  const auto steps = static_cast<double>(std::max<std::int64_t>(1, own.steps));
+  const double sent = lines_->bytes_sent().at(parallel::kModelAxis), waited = to_seconds(met_ns_);
+  s.bytes_by_axis = {{parallel::kDataAxis, (static_cast<double>(all.bytes_sent) - sent) / steps},
+                     {parallel::kModelAxis, sent / steps}};
+  s.exposed_by_axis = {{parallel::kDataAxis, (own.exposed_seconds - waited) / steps},
+                       {parallel::kModelAxis, waited / steps}};
 }
 
 // These slots have other users among all ranks; here they are numbers of the replica's line alone.

@@ -13,6 +13,7 @@
 #include "trireme/engine/replica.h"
 #include "trireme/engine/replica_checkpoint.h"
 #include "trireme/job/roles.h"
+#include "trireme/record/summary.h"
 #include "trireme/train/replica_words.h"
 
 namespace trireme::train {
@@ -50,6 +51,12 @@ class ReplicaRanks {
   // on this one ends when another one is lost.
   void stop_together(comm::Group& all, const job::Roles& roles);
 
+  // What a unit waited for exchanges within its graph.
+  void note_met(TimeNs waited) { met_ns_ += waited; }
+  // By axis, what this rank sent and waited for in a step; what is beside the exchanges of its graphs is of
+  // the data axis. Nothing where a replica is one rank.
+  void report_axes(const comm::GroupStats& all, const record::WorkerShare& own, record::Summary& s) const;
+
   // Sums over the ranks, in place; all of them come first.
   runtime::Task<Status> add_up(std::vector<double>& numbers);
   runtime::Task<Status> meet();
@@ -71,6 +78,7 @@ class ReplicaRanks {
   std::unique_ptr<ReplicaWords<UnitWordHead>> units_;
   std::unique_ptr<ReplicaWords<MeetingWordHead>> meetings_;
   int place_ = 0;
+  TimeNs met_ns_ = 0;
   std::int64_t next_unit_ = 0, next_word_ = 0;
   std::uint32_t next_call_ = 0;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

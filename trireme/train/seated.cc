@@ -107,9 +107,9 @@ std::vector<std::string> places_of(const RankContext& c) {
   return places;
 }
 
-int num_workers_of(const RankContext& c, int world) {
-  // In lock step there are no servers behind the workers.
-  return c.workers.empty() ? world : *std::max_element(c.workers.begin(), c.workers.end()) + 1;
+int num_workers_of(const RankContext& c, int ranks) {
+  if (c.workers.empty()) return ranks;
+  return *std::max_element(c.workers.begin(), c.workers.begin() + ranks) + 1;
 }
 
 }  // namespace trireme::train

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "trireme/engine/state/held_state.h"
 #include "trireme/engine/state/piece_stream.h"
 #include "trireme/prepare/laid_out.h"
 #include "trireme/runtime/sync.h"
@@ -60,24 +59,30 @@ Task<Status> read_steps(std::shared_ptr<const ServerTensor> tensor, std::uint64_
   co_return Status();
 }
 
-// All of a tile's tensor, where it is made of blocks that lie apart in the checkpoint.
-Task<Result<Tensor>> read_blocks(io::StoredTensors& files, const StatePiece& piece,
-                                 const parallel::Mesh& mesh) {
-  const Shape shape = parallel::local_shape(piece.layout, mesh, piece.tile, piece.whole.shape);
-  TR_CO_ASSIGN_OR_RETURN(const Tensor memory, Tensor::allocate(cpu_device(), {piece.whole.dtype, shape}));
-  const std::vector<engine::LaidOutTensor> own{{piece.name, piece.whole, piece.layout, memory}};
-  TR_CO_ASSIGN_OR_RETURN(const engine::HeldState held, engine::hold_laid_out(own, mesh, piece.tile));
-  const std::vector<parallel::Piece> blocks = held.pieces(0);
-  for (std::size_t p = 0; p < blocks.size(); ++p) {
-    TR_CO_ASSIGN_OR_RETURN(const Tensor block,
-                           Tensor::allocate(cpu_device(), {piece.whole.dtype, {blocks[p].elems()}}));
-    TR_CO_RETURN_IF_ERROR(co_await files.read(blocks[p], block));
-    engine::copy_in(held.own[0].pieces[p], {0, blocks[p].elems()}, block.raw());
-  }
-  co_return memory;
+// What a block of a tile's tensor has of `wanted`, which counts in that tensor, into `to`, which holds it.
+Task<Status> read_from_block(io::StoredTensors& files, parallel::Piece block,
+                             std::vector<parallel::SharedRun> runs, parallel::Interval wanted, Tensor to) {
+  std::erase_if(runs, [&](parallel::SharedRun& run) {
+    const std::int64_t skipped = std::max<std::int64_t>(0, wanted.begin - run.first);
+    const std::int64_t end = std::min(run.first + run.count, wanted.end);
+    run = {run.first + skipped - wanted.begin, run.second + skipped, end - run.first - skipped};
+    return run.count <= 0;
+  });
+  if (runs.empty()) co_return Status();
+  const parallel::Interval part{runs.front().second, runs.back().second + runs.back().count};  // of the block
+  const DType dtype = block.whole.dtype;
+  const std::size_t size = dtype_size(dtype);
+  TR_CO_ASSIGN_OR_RETURN(const Tensor read, Tensor::allocate(cpu_device(), {dtype, {part.size()}}));
+  TR_CO_RETURN_IF_ERROR(co_await files.read(parallel::part_of(block, part), read));
+  for (const parallel::SharedRun& run : runs)
+    std::memcpy(to.raw() + static_cast<std::size_t>(run.first) * size,
+                read.raw() + static_cast<std::size_t>(run.second - part.begin) * size,
+                static_cast<std::size_t>(run.count) * size);
+  co_return Status();
 }
 
-// Elements of what a server keeps, counted from its first one; all of it where it counts steps.
+// Elements of what a server keeps, counted from its first one; all of it where it counts steps. Blocks of a
+// tile's tensor lie apart in the checkpoint.
 Task<Status> read_stored(io::StoredTensors& files, const StatePiece& piece, const parallel::Mesh& mesh,
                          parallel::Interval elems, Tensor to) {
   if (piece.entry.type.dtype == DType::kI64)
@@ -86,8 +91,10 @@ Task<Status> read_stored(io::StoredTensors& files, const StatePiece& piece, cons
       parallel::pieces_of(piece.layout, mesh, piece.tile, piece.name, piece.whole);
   const parallel::Interval part{piece.entry.begin + elems.begin, piece.entry.begin + elems.end};
   if (blocks.size() == 1) co_return co_await files.read(parallel::part_of(blocks[0], part), to);
-  TR_CO_ASSIGN_OR_RETURN(const Tensor all, co_await read_blocks(files, piece, mesh));
-  engine::copy_out(all, part, to.raw());
+  for (std::size_t p = 0; p < blocks.size(); ++p) {
+    std::vector<parallel::SharedRun> runs = runs_of_block(blocks, p);
+    TR_CO_RETURN_IF_ERROR(co_await read_from_block(files, blocks[p], std::move(runs), part, to));
+  }
   co_return Status();
 }
 

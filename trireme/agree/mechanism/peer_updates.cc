@@ -243,6 +243,11 @@ Task<Status> PeerUpdates::apply() {
   co_return failure_;
 }
 
+void PeerUpdates::on_moved(std::size_t bucket, std::int64_t begin, std::span<const float> by) {
+  float* const base = base_[bucket].data<float>() + begin;
+  for (std::size_t i = 0; prepared_ && i < by.size(); ++i) base[i] += by[i];
+}
+
 // Memory that a letter of it was to fill is not used again. What came whole still counts.
 void PeerUpdates::on_lost(int peer) {
   if (peer < 0 || peer >= context_.num_workers) return;

@@ -64,6 +64,8 @@ class PeerUpdates {
   runtime::Task<Status> settle(std::vector<Tensor> into);
   runtime::Task<Status> finish();
   void on_lost(int peer);
+  // Agreement::on_moved: the weights' change is no change of this worker's.
+  void on_moved(std::size_t bucket, std::int64_t begin, std::span<const float> by);
 
   std::int64_t clock() const { return clock_; }
   std::int64_t unsent_steps() const { return unsent_steps_; }
