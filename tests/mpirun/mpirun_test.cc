@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "tests/system/binary.h"
 
@@ -51,6 +52,38 @@ TEST(Mpirun, EveryTransportEndsInTheHashOfFourLocalWorkers) {
     EXPECT_EQ(summary.value("workers", 0), 4);
     EXPECT_EQ(count_of(ran.out, "Test accuracy "), 1U) << "only one rank reports\n" << ran.out;
     EXPECT_EQ(count_of(ran.err, "4 workers over"), 1U) << "only one rank shows progress\n" << ran.err;
+  }
+}
+
+// State that four ranks divide is whole in the checkpoint, and any mesh goes on from it.
+TEST(Mpirun, ARunOnAMeshGoesOnOnOtherMeshesOverMpi) {
+  const Workspace w;
+  const std::vector<std::string> tiles{"--set", "train.logical_tiles=2", "parallel.style=tensor",
+                                       "train.optimizer.kind=adam"};
+  const auto on = [&](const std::string& dir, const std::vector<std::string>& more) {
+    std::vector<std::string> args = small_train(dir, {"--quiet"});
+    args.insert(args.end(), tiles.begin(), tiles.end());
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  };
+  const Ran alone = w.run(on("alone", {"--mesh", "data=1,model=1"}));
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  const std::vector<std::string> begun{"--mesh", "data=2,model=2", "--set", "parallel.zero=3"};
+  const std::pair<const char*, int> meshes[] = {{"data=1,model=1", 1}, {"data=4,model=1", 4},
+                                                {"data=2,model=2", 4}};
+  for (const auto& [mesh, ranks] : meshes) {
+    SCOPED_TRACE(mesh);
+    const std::string dir = fmt::format("moved-{}-{}", mesh, ranks);
+    std::vector<std::string> broken = on(dir, begun);
+    broken.insert(broken.end(), {"--transport", "tcp", "--fault", "3:error@collective:85"});
+    EXPECT_EQ(w.run(broken).code, 1);
+    ASSERT_EQ(w.read(dir + "/summary.json"), "");
+    ASSERT_FALSE(std::filesystem::is_empty(w / (dir + "/checkpoints"))) << "it ended too early";
+    const Ran ran = mpirun(w, ranks, on(dir, {"--transport", ranks > 1 ? "mpi" : "auto", "--mesh", mesh}));
+    ASSERT_EQ(ran.code, 0) << ran.err;
+    EXPECT_EQ(sha_of(w, dir), sha_of(w, "alone"));
+    const Ran diff = w.run({"checkpoint", "diff", "alone", dir});
+    EXPECT_EQ(diff.code, 0) << diff.out << diff.err;
   }
 }
 

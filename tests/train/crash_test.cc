@@ -4,6 +4,8 @@
 
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
+#include "trireme/job/job_options.h"
+#include "trireme/job/roles.h"
 
 namespace trireme::train::testing {
 namespace {
@@ -154,6 +156,44 @@ TEST_F(TrainCrash, AFullDiskEndsTheRunWithThePathAndTheRunGoesOnWhenThereIsRoom)
   }
   EXPECT_GT(failures, 10);
   EXPECT_LT(failures, 100) << "there was never room";
+}
+
+// Four ranks write their parts of every tensor; the run goes on where one rank has everything.
+TEST_F(TrainCrash, OfAnyRankOfAMeshLeavesACheckpointThatOtherMeshesGoOnFrom) {
+  const auto job = [](const char* mesh, std::int64_t level) {
+    job::Job out = crash_job();
+    out.train.logical_tiles = 2;
+    out.parallel.mesh = mesh;
+    out.options.set(job::kStyle.name, "tensor");
+    job::take_workers_of_mesh(out, false);
+    out.options.set(job::kZero.name, level);
+    return out;
+  };
+  VirtualRuns alone;
+  const record::Summary expected = alone.train(job("data=1,model=2", 0), data_).summary();
+  int broken = 0, begun = 0;
+  for (int victim = 0; victim < 4; ++victim)
+    for (std::uint64_t operation = victim; operation < 60; operation += 2) {
+      SCOPED_TRACE(fmt::format("rank {} killed at file operation {}", victim, operation));
+      VirtualRuns runs({at_operation(FaultSpec::Kind::kKill, victim, operation)});
+      const RunOutcome out = runs.train(job("data=2,model=2", 3), data_);
+      const std::size_t other = victim == 0 ? 1 : 0;
+      if (!out.ranks[other].ok()) {
+        ++broken;
+        begun += out.steps.empty() ? 0 : 1;
+        if (!out.steps.empty()) {
+          EXPECT_EQ(out.ranks[other].status().context().peer, victim)
+              << out.ranks[other].status().to_string();
+        }
+      }
+      const record::Summary end = runs.train(job("data=1,model=1", 0), data_).summary();
+      EXPECT_TRUE(end.finished);
+      EXPECT_EQ(end.parameters_sha256, expected.parameters_sha256);
+      EXPECT_EQ(runs.metrics(), alone.metrics());
+      ASSERT_FALSE(HasFailure());
+    }
+  EXPECT_GT(broken, 20);
+  EXPECT_GT(begun, 10) << "killed while training";
 }
 
 }  // namespace

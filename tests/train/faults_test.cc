@@ -5,6 +5,8 @@
 
 #include "tests/train/small_jobs.h"
 #include "trireme/base/rng.h"
+#include "trireme/job/job_options.h"
+#include "trireme/job/roles.h"
 
 namespace trireme::train {
 namespace {
@@ -19,7 +21,7 @@ struct Injected {
   TimeNs allowed;  // from the moment of the fault to the last rank's end
 };
 
-Injected draw_fault(std::uint64_t seed) {
+Injected draw_fault(std::uint64_t seed, std::uint64_t num_calls = kCalls) {
   Philox rng(seed, 77);
   Injected in;
   constexpr FaultSpec::Kind kKinds[] = {FaultSpec::Kind::kKill, FaultSpec::Kind::kPause,
@@ -27,16 +29,21 @@ Injected draw_fault(std::uint64_t seed) {
   in.fault.kind = kKinds[rng.next_below(4)];
   in.fault.runtime = static_cast<int>(rng.next_below(kWorld));
   in.fault.site = "collective";
-  in.fault.index = 1 + rng.next_below(kCalls);
+  in.fault.index = 1 + rng.next_below(num_calls);
   // Silence is told from slowness only at the deadline (2 s), noticed within two heartbeats (0.2 s).
   in.allowed = in.fault.kind == FaultSpec::Kind::kPause ? 2 * kSecond + 500 * kMilli : kSecond;
   return in;
 }
 
-start::SimulateReport run_with(const Injected& in, std::uint64_t seed) {
+start::SimulateReport run_with(const Injected& in, std::uint64_t seed, const std::string& mesh = "") {
   start::SimulateOptions options;
-  options.job = testing::small_job("linear", 8, kWorld);
+  options.job = testing::small_job(mesh.empty() ? "linear" : "mlp", 8, kWorld);
   options.job.train.logical_shards = 0;
+  if (!mesh.empty()) {
+    options.job.parallel.mesh = mesh;
+    options.job.options.set(job::kStyle.name, "tensor");
+    job::take_workers_of_mesh(options.job, false);
+  }
   options.phantom = true;
   options.seed = seed;
   options.latency_jitter = 0.5;
@@ -74,6 +81,20 @@ TEST(TrainFaults, EveryOtherRankNamesTheCulpritInTimeFromAThousandSeeds) {
       EXPECT_EQ(run_with(in, seed).world.trace_hash, report.world.trace_hash) << seed;
       EXPECT_NE(run_with(in, seed + 5000).world.trace_hash, report.world.trace_hash) << seed;
     }
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+// Most collectives of a rank are exchanges of activations within its replica.
+TEST(TrainFaults, OnAMeshEveryOtherRankNamesTheCulpritWithItsPlace) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const Injected in = draw_fault(seed, 30);
+    const start::SimulateReport report = run_with(in, seed, "data=2,model=2");
+    expect_one_verdict(in, report, seed);
+    const int culprit = in.fault.runtime;
+    const std::string place = fmt::format("rank {} (data {}, model {})", culprit, culprit / 2, culprit % 2);
+    const Status& other = report.ranks[culprit == 0 ? 1 : 0].status();
+    EXPECT_NE(other.message().find(place), std::string::npos) << "seed " << seed << ": " << other.message();
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
 }
