@@ -268,7 +268,8 @@ Status can_share_weights(const Job& job, const Sending& sending, const std::stri
   if (rule->pace != agree::Pace::kStep || !rule->updates_here)
     return no(fmt::format("replicas have weights of their own under agreement '{}'", rule->name));
   if (replicas < 2)
-    return no(tiles_of(job) > 1 ? "one replica has nobody to share with" : "one worker has nobody to share with");
+    return no(tiles_of(job) > 1 ? "one replica has nobody to share with"
+                                : "one worker has nobody to share with");
   if (job.options.integer(kZero) > 0) return no("workers divide state among themselves (parallel.zero)");
   if (!sending.is(Sending::Kind::kDense)) return no("every worker decodes whole gradients (parallel.codec)");
   if (transport != "shm") return no(fmt::format("workers share no memory over '{}'", transport));

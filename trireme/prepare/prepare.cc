@@ -466,8 +466,8 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model
   if (plan.zero_level() == 3 && plan.overlap == plan::Overlap::kFull) plan.overlap = plan::Overlap::kBuckets;
   const Status shares = job::can_share_weights(job, out->sending, options.transport, options.replicas);
   if (job.parallel.weights == "shared") TR_RETURN_IF_ERROR(shares);
-  plan.shared_weights = shares.ok() && job.parallel.weights != "own" && out->device == nullptr &&
-                        !options.several_ranks;
+  plan.shared_weights =
+      shares.ok() && job.parallel.weights != "own" && out->device == nullptr && !options.several_ranks;
   const bool named = fixed && !plan.kernels.empty();  // a plan made while the run goes on may have none yet
   TR_RETURN_IF_ERROR(compile_all(job, named, *out));
   TR_RETURN_IF_ERROR(keep_below_limit(job, options.compute_threads, *out, [&](const graph::Graph& less) {

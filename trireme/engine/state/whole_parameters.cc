@@ -46,8 +46,8 @@ std::unique_ptr<WholeParameters> WholeParameters::make(runtime::Runtime& rt, com
   return out;
 }
 
-Task<Status> WholeParameters::take_over(std::vector<Tensor> vectors, std::uint16_t slot,
-                                        std::int64_t number, Moved moved) {
+Task<Status> WholeParameters::take_over(std::vector<Tensor> vectors, std::uint16_t slot, std::int64_t number,
+                                        Moved moved) {
   Device& device = rt_.is_phantom() ? phantom_device() : cpu_device();
   TR_CO_ASSIGN_OR_RETURN(const Tensor packed, Tensor::allocate(device, {DType::kF32, {num_elems_}}));
   const bool gives = replica_.rank() == 0, copies = !rt_.is_phantom();
