@@ -3,26 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 
-#include "tests/system/binary.h"
+#include "tests/system/recipe_runs.h"
 
 namespace trireme::system_test {
 namespace {
 
-constexpr int kWorkers = 4;
+constexpr int kWorkers = kRecipeWorkers;
 
 Json trained_as_written(const Workspace& w, const std::string& recipe, int steps) {
-  const char* source = std::getenv("TRIREME_SOURCE_DIR");
-  const std::string file = std::string(source != nullptr ? source : ".") + "/recipes/" + recipe + ".toml";
-  const Ran ran = w.run({"train", file, "--quiet", "--run-dir", "run", "--set", "data.kind=digits",
-                         "data.path=", "data.limit_train=2048", "data.limit_test=64", "train.eval_steps=1000",
-                         "train.checkpoint_steps=1000", "train.steps=" + std::to_string(steps)});
-  EXPECT_EQ(ran.code, 0) << ran.err;
-  Json summary = w.json("run/summary.json");
-  EXPECT_TRUE(summary.is_object() && summary.value("finished", false)) << recipe;
-  EXPECT_EQ(summary.value("workers", 0), kWorkers);
-  return summary;
+  return train_recipe(
+      w, recipe, "run",
+      {"data.kind=digits", "data.path=", "data.limit_train=2048", "data.limit_test=64",
+       "train.eval_steps=1000", "train.checkpoint_steps=1000", "train.steps=" + std::to_string(steps)},
+      {});
 }
 
 TEST(RecipeNumbers, DistBeliefPushesEveryBucketInEveryStepOfAWorker) {

@@ -4,60 +4,26 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 
-#include "tests/system/binary.h"
+#include "tests/system/recipe_runs.h"
 
 namespace trireme::system_test {
 namespace {
 
-constexpr int kWorkers = 4;  // of every recipe here
+constexpr int kWorkers = kRecipeWorkers;
 
-// Runs a recipe with its own [parallel], small; the summary, null where it failed.
+// Runs a recipe with its own [parallel] and a small model.
 Json trained(const Workspace& w, const std::string& recipe, const std::string& run_dir, int steps,
              const std::vector<std::string>& more) {
-  const char* source = std::getenv("TRIREME_SOURCE_DIR");
-  const std::string file = std::string(source != nullptr ? source : ".") + "/recipes/" + recipe + ".toml";
-  std::vector<std::string> args{"train", file, "--quiet", "--run-dir", run_dir};
-  for (const char* set : {"data.kind=digits", "data.path=", "data.limit_train=2400", "data.limit_test=200",
-                          "model.name=mlp", "train.batch=48"})
-    args.insert(args.end(), {"--set", set});
-  args.insert(args.end(), {"--set", "train.steps=" + std::to_string(steps)});
-  args.insert(args.end(), more.begin(), more.end());
-  const Ran ran = w.run(args);
-  EXPECT_EQ(ran.code, 0) << recipe << ": " << ran.err;
-  const Json summary = w.json(run_dir + "/summary.json");
-  if (!summary.is_object()) return Json();
-  EXPECT_TRUE(summary.value("finished", false)) << recipe;
-  EXPECT_EQ(summary.value("job", ""), recipe);
-  EXPECT_EQ(summary.value("workers", 0), kWorkers) << recipe;
-  return summary;
+  return train_recipe(w, recipe, run_dir,
+                      {"data.kind=digits", "data.path=", "data.limit_train=2400", "data.limit_test=200",
+                       "model.name=mlp", "train.batch=48", "train.steps=" + std::to_string(steps)},
+                      more);
 }
 
 Json trained(const Workspace& w, const std::string& recipe, int steps,
              const std::vector<std::string>& more = {}) {
   return trained(w, recipe, "run", steps, more);
-}
-
-bool has_rank(const Workspace& w, int rank) {
-  return std::filesystem::exists(w / ("run/log/rank-" + std::to_string(rank) + ".log"));
-}
-
-std::int64_t count_of(const Json& summary, const char* name) {
-  return summary["rule"].value(name, std::int64_t{-1});
-}
-
-std::int64_t max_staleness(const Json& summary) {
-  return summary["staleness"].value("max", std::int64_t{-1});
-}
-
-double sent_by(const Json& summary, int worker) {
-  return summary["per_worker"].at(static_cast<std::size_t>(worker)).value("bytes_sent", 0.0);
-}
-
-std::int64_t steps_of(const Json& summary, int worker) {
-  return summary["per_worker"].at(static_cast<std::size_t>(worker)).value("steps", std::int64_t{0});
 }
 
 TEST(PaperRecipes, DistBeliefPushesEveryStepStartsWithOneReplicaAndIsStale) {
@@ -86,9 +52,9 @@ TEST(PaperRecipes, ParameterServersKeepWorkersTogetherWhateverTheirNumber) {
   for (int worker = 0; worker < kWorkers; ++worker) EXPECT_EQ(steps_of(three, worker), 12) << worker;
 }
 
-TEST(PaperRecipes, ProjectAdamHasReplicasOnTheWeightsOfAWorkerAndItsServersInTheWorkers) {
+TEST(PaperRecipes, ProjectAdamMayHaveReplicasOnTheWeightsOfAWorkerAndItsServersInTheWorkers) {
   const Workspace w;
-  const Json s = trained(w, "project-adam", 40);
+  const Json s = trained(w, "project-adam", 40, {"--set", "parallel.mesh=", "parallel.local_replicas=2"});
   ASSERT_TRUE(s.is_object());
   EXPECT_EQ(s.value("agreement", ""), "downpour");
   EXPECT_EQ(s.value("servers", 0), 4);
@@ -104,8 +70,8 @@ TEST(PaperRecipes, ProjectAdamHasReplicasOnTheWeightsOfAWorkerAndItsServersInThe
 
 TEST(PaperRecipes, ProjectAdamMaySendFactorsThatItsServersMultiply) {
   const Workspace w;
-  std::vector<std::string> more{"--transport", "tcp"};
-  for (const char* key : {"local_replicas", "push_steps", "fetch_steps", "in_flight"})
+  std::vector<std::string> more{"--transport", "tcp", "--set", "parallel.mesh="};
+  for (const char* key : {"push_steps", "fetch_steps", "in_flight"})
     more.insert(more.end(), {"--set", std::string("parallel.") + key + "=1"});
   const Json dense = trained(w, "project-adam", "dense", 30, more);
   more.insert(more.end(), {"--set", "parallel.codec=factors"});
@@ -306,44 +272,6 @@ TEST(PaperRecipes, PowerSgdSendsTwoThinMatrices) {
   ASSERT_TRUE(s.is_object());
   EXPECT_EQ(s.value("codec", ""), "powersgd");
   EXPECT_LT(share_sent(w, "powersgd", s, 20), 0.3);
-}
-
-TEST(PaperRecipes, MixturesOfExpertsDealOutTheirExpertsAndNothingElse) {
-  const Workspace w;
-  std::string text;
-  for (int i = 0; i < 300; ++i) text += "the bishop of " + std::to_string(i * i) + " shall not be moved\n";
-  w.write("text.txt", text);
-  const char* source = std::getenv("TRIREME_SOURCE_DIR");
-  const std::string file = std::string(source != nullptr ? source : ".") + "/recipes/moe.toml";
-  const std::vector<std::string> small{
-      "--set",          "data.path=text.txt", "data.context=16",
-      "train.batch=16", "train.steps=20",     "model.options={layers=2, width=16, heads=2, experts=4}"};
-  const auto run = [&](const std::string& folder, const std::string& style) {
-    std::vector<std::string> args{"train", file, "--quiet", "--run-dir", folder};
-    args.insert(args.end(), small.begin(), small.end());
-    args.push_back("parallel.style=" + style);
-    const Ran ran = w.run(args);
-    EXPECT_EQ(ran.code, 0) << ran.err;
-    return w.json(folder + "/summary.json");
-  };
-  const Json s = run("run", "expert"), whole = run("whole", "data");
-  ASSERT_TRUE(s.is_object() && whole.is_object());
-  EXPECT_EQ(s.value("workers", 0), kWorkers);
-  EXPECT_NEAR(s.value("test_loss", 0.0), whole.value("test_loss", 1.0), 1e-2);
-  const Json layouts = w.json("run/plan.json")["layouts"];
-  EXPECT_EQ(layouts.value("block1/experts/up/weight", ""), "replicate shard(0)");
-  EXPECT_EQ(layouts.value("block1/experts/down/weight", ""), "replicate shard(0)");
-  EXPECT_EQ(layouts.value("block1/experts/gate/weight", ""), "replicate replicate");
-  EXPECT_EQ(layouts.value("block0/up/weight", ""), "replicate replicate");
-  const Ran shown = w.run({"inspect", "layouts", file, "--json", "--set", "data.path=text.txt"});
-  const Result<Json> json = parse_json(shown.out, "standard output");
-  ASSERT_TRUE(json.ok()) << shown.err;
-  int travels = 0;
-  for (const Json& move : (*json)["axes"][0]["reshards"]) {
-    const bool is_of_experts = move.value("node", "").find("experts/reshape") != std::string::npos;
-    travels += is_of_experts && move.value("collective", "") == "all_to_all" ? 1 : 0;
-  }
-  EXPECT_GE(travels, 2 * 4) << "tokens there and back, and their gradients, in two blocks";
 }
 
 }  // namespace
