@@ -69,8 +69,8 @@ TEST(Mpirun, ARunOnAMeshGoesOnOnOtherMeshesOverMpi) {
   const Ran alone = w.run(on("alone", {"--mesh", "data=1,model=1"}));
   ASSERT_EQ(alone.code, 0) << alone.err;
   const std::vector<std::string> begun{"--mesh", "data=2,model=2", "--set", "parallel.zero=3"};
-  const std::pair<const char*, int> meshes[] = {{"data=1,model=1", 1}, {"data=4,model=1", 4},
-                                                {"data=2,model=2", 4}};
+  const std::pair<const char*, int> meshes[] = {
+      {"data=1,model=1", 1}, {"data=4,model=1", 4}, {"data=2,model=2", 4}};
   for (const auto& [mesh, ranks] : meshes) {
     SCOPED_TRACE(mesh);
     const std::string dir = fmt::format("moved-{}-{}", mesh, ranks);

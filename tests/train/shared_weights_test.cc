@@ -54,7 +54,7 @@ TEST_P(SharedWeights, AreSavedAndTakenUpAgainWithTheOptimisersState) {
   EXPECT_EQ(disturbed.metrics(), alone.metrics());
 }
 
-// Of a model that is cut, the replicas share each part.
+// Replicas of a model that is cut share each part.
 TEST_P(SharedWeights, GiveTheSameBitsAsCopiesWhereTheModelIsCut) {
   TinyCase c = GetParam();
   if (c.name == "lars" || c.name == "factors") return;  // refused where a model is cut

@@ -107,7 +107,8 @@ class Agreement {
   // This worker takes no more steps; the others go on without it.
   virtual runtime::Task<Status> finish();
   // Between steps, elements of a bucket's weights from `begin` on were changed by `by`, not by this rule: the
-  // ranks of a replica have one value of what all of them hold. What is remembered of these weights goes along.
+  // ranks of a replica have one value of what all of them hold. What is remembered of these weights goes
+  // along.
   virtual void on_moved(std::size_t /*bucket*/, std::int64_t /*begin*/, std::span<const float> /*by*/) {}
   // Another worker is gone (expendable workers only).
   virtual void on_lost(int /*worker*/) {}

@@ -109,10 +109,10 @@ class ExecutionImpl final : public Execution {
   }
 
   void on_notice(Function<void(int, std::shared_ptr<Event>)> listener) override {
-    state_->listener = std::move(listener);
+    state_->listeners.notice = std::move(listener);
   }
 
-  void on_held(Function<void()> listener) override { state_->held_listener = std::move(listener); }
+  void on_held(Function<void()> listener) override { state_->listeners.held = std::move(listener); }
 
   Result<Profile> profile() const override {
     if (!state_->times)

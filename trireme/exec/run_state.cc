@@ -182,7 +182,7 @@ void RunState::start_ready() {
       start(ready[next_ready++]);
     } else {
       const std::int32_t notice = due[next_due++];
-      if (listener) listener(notice, notice_point[static_cast<std::size_t>(notice)]);
+      if (listeners.notice) listeners.notice(notice, notice_point[static_cast<std::size_t>(notice)]);
     }
   }
   settling = false;
@@ -196,9 +196,9 @@ void RunState::start_ready() {
 
 // Later: the listener may open gates.
 void RunState::tell_held() {
-  if (!held_listener) return;
+  if (!listeners.held) return;
   rt.post([self = shared_from_this()] {
-    if (self->running && self->status.ok() && self->held_listener) self->held_listener();
+    if (self->running && self->status.ok() && self->listeners.held) self->listeners.held();
   });
 }
 
@@ -209,17 +209,12 @@ void RunState::end_if_done() {
     tell_held();
     return;
   }
-  end_hold();
+  held.end(rt.now());
   running = false;
   std::fill(gate_open.begin(), gate_open.end(), 0);
   if (deadline_timer != 0) rt.cancel_timer(std::exchange(deadline_timer, 0));
   if (times) times->run_ends(rt.now(), status.ok());
   if (waiter) std::exchange(waiter, nullptr).resume();
-}
-
-void RunState::end_hold() {
-  if (held.since >= 0) held.ns += rt.now() - held.since;
-  held.since = -1;
 }
 
 // The run never ends inside this call: its end resumes whoever awaits it.
@@ -234,7 +229,7 @@ void RunState::open(std::int32_t gate) {
     if (--strands[static_cast<std::size_t>(s)].waiting == 0) ready.push_back(s);
   start_ready();
   if (in_flight.all > 0)
-    end_hold();
+    held.end(rt.now());
   else
     rt.post([self = shared_from_this()] { self->end_if_done(); });
 }

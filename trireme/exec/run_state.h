@@ -72,7 +72,6 @@ struct RunState : std::enable_shared_from_this<RunState> {
   void start_ready();
   void end_if_done();
   void tell_held();
-  void end_hold();
   // The first failure ends the run: nothing starts any more, and host calls under way are cancelled.
   void fail(Status why);
   // Whoever awaited the run is gone. Host calls hear it from the loop, if the loop still runs.
@@ -97,8 +96,10 @@ struct RunState : std::enable_shared_from_this<RunState> {
   std::vector<StrandState> strands;
   std::vector<std::int32_t> notice_waiting;
   std::vector<std::shared_ptr<Event>> notice_point;
-  Function<void(int, std::shared_ptr<Event>)> listener;
-  Function<void()> held_listener;
+  struct {
+    Function<void(int, std::shared_ptr<Event>)> notice;
+    Function<void()> held;
+  } listeners;
   std::unique_ptr<NodeTimes> times;  // null: nobody asked for a profile
   std::unique_ptr<DeviceRun> gpu;    // null: kernels run on the host
   std::vector<std::int32_t>
@@ -115,6 +116,10 @@ struct RunState : std::enable_shared_from_this<RunState> {
   int closed_gates = 0;  // of this run, that strands wait for
   struct Pause {
     TimeNs since = -1, ns = 0;  // since -1: it is not now
+    void end(TimeNs now) {
+      if (since >= 0) ns += now - since;
+      since = -1;
+    }
   };
   Pause held;  // all that could run has run, and gates are closed
   Pause met;   // nothing but host ops is under way

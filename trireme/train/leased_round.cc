@@ -9,7 +9,6 @@
 #include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/record/worker_reports.h"
-#include "trireme/train/seated.h"
 
 namespace trireme::train {
 
@@ -294,7 +293,7 @@ Task<Result<Go>> Round::grade(LeaseCoordinator& coordinator, MeetingTicket ticke
 
 Task<Result<record::Summary>> Round::summarise(LeaseCoordinator& coordinator, const job::Roles& roles,
                                                std::string hash, Report report) {
-  record::Summary s = account_.begin_summary(num_workers_of(c_, roles.workers), roles.world);
+  record::Summary s = account_.begin_summary(c_.num_workers_of(roles.workers), roles.world);
   s.servers = roles.servers;
   s.device = c_.device != nullptr ? "cuda" : "cpu";
   record::add_worker_reports(coordinator.finals(), coordinator.lost(), roles.num_replicas(), s);

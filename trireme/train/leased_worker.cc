@@ -269,7 +269,7 @@ Task<Result<record::Summary>> LeasedWorker::run() {
   }
   record::Summary s;
   s.job = c_.job.name;
-  s.workers = num_workers_of(c_, roles_.workers);
+  s.workers = c_.num_workers_of(roles_.workers);
   s.servers = roles_.servers;
   s.agreement = plan().agreement;
   s.steps = share_.steps;

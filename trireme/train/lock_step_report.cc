@@ -71,7 +71,7 @@ void LockStepWorker::report_codec_on_gpu(const comm::SumStats& coded, record::Su
 }
 
 record::Summary LockStepWorker::summarise() const {
-  record::Summary s = account_.begin_summary(num_workers_of(c_, group_.world()), group_.world());
+  record::Summary s = account_.begin_summary(c_.num_workers_of(group_.world()), group_.world());
   s.device = start_.prepared->device != nullptr ? "cuda" : "cpu";
   const double n = static_cast<double>(std::max<std::int64_t>(1, measured_steps_));
   s.bytes_sent_per_step = static_cast<double>(group_.stats().bytes_sent) / n;

@@ -38,7 +38,8 @@ Task<Status> LockStepWorker::restore() {
   co_return co_await lines_->data().barrier(std::move(ready));
 }
 
-// One set of weights and optimiser states for all replicas on the host, where the plan has it so and they fit.
+// One set of weights and optimiser states for all replicas on the host, where the plan has it so and they
+// fit.
 Task<Status> LockStepWorker::share_model(engine::ReplicaLinks& links) {
   if (!plan().shared_weights || rt_.is_phantom()) co_return Status();
   auto weights = co_await engine::share_weights(rt_, lines_->data(), plan());

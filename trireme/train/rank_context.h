@@ -1,6 +1,7 @@
 // RankContext: what one rank of a training job is given.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,10 @@ struct RankContext {
   std::vector<std::shared_ptr<const prepare::Prepared>> prepared;
   // By rank, its worker, where workers have several ranks (job::Seating); empty: every rank is a worker.
   std::vector<int> workers;
+  // Workers that the first `ranks` of the mesh are.
+  int num_workers_of(int ranks) const {
+    return workers.empty() ? ranks : *std::max_element(workers.begin(), workers.begin() + ranks) + 1;
+  }
   // Set: a new plan gets kernels by measurement (measured_kernels.h), remembered in this file ("": nowhere).
   std::optional<std::string> kernel_cache;
   cost::MachineModel machine;

@@ -107,9 +107,4 @@ std::vector<std::string> places_of(const RankContext& c) {
   return places;
 }
 
-int num_workers_of(const RankContext& c, int ranks) {
-  if (c.workers.empty()) return ranks;
-  return *std::max_element(c.workers.begin(), c.workers.begin() + ranks) + 1;
-}
-
 }  // namespace trireme::train

@@ -25,7 +25,5 @@ runtime::Task<Result<record::Summary>> train_seated(RankContext context, std::un
 
 // By rank, its place in the mesh, with its worker where that is another number: for verdicts.
 std::vector<std::string> places_of(const RankContext& context);
-// Workers that so many ranks of the mesh are.
-int num_workers_of(const RankContext& context, int ranks);
 
 }  // namespace trireme::train

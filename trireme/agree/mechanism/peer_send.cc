@@ -88,7 +88,7 @@ Task<Result<PeerUpdates::Update>> PeerUpdates::take_update(std::int64_t num_live
                       1 / static_cast<float>(num_live + 1));
     exchange = residuals_.count(b);
   }
-  if (residuals_.is_on() && !whole && some_coding().encodes_at(exchange))
+  if (residuals_.is_on() && !whole && residuals_.some_coding().encodes_at(exchange))
     co_return co_await encode(std::move(changes), exchange);
   Update update;
   for (std::size_t b = 0; b < changes.size(); ++b) {

@@ -51,17 +51,10 @@ Status PeerUpdates::make_vectors() {
   return {};
 }
 
-// Where buckets have codecs of their own, one without travels whole in a message like the others'.
-const codec::Coding& PeerUpdates::some_coding() const {
-  std::size_t b = 0;
-  while (b + 1 < context_.weights.size() && !residuals_.is_on(b)) ++b;
-  return residuals_.coding(b);
-}
-
 Status PeerUpdates::make_coders() {
   TR_RETURN_IF_ERROR(residuals_.status());
   if (!residuals_.is_on()) return {};
-  const codec::Coding& any = some_coding();
+  const codec::Coding& any = residuals_.some_coding();
   std::vector<Tensor> like;
   for (std::size_t b = 0; b < context_.weights.size(); ++b) {
     const std::int64_t elems = context_.weights[b].shape().num_elems();

@@ -100,7 +100,6 @@ class PeerUpdates {
 
   void open();
   Status make_vectors();
-  const codec::Coding& some_coding() const;
   Status make_coders();
   runtime::Task<Status> prepare();
 

@@ -14,6 +14,12 @@ Residuals::Residuals(runtime::Runtime& rt, std::vector<codec::Coding> codings,
   status_ = make(rt, like, velocities);
 }
 
+const codec::Coding& Residuals::some_coding() const {
+  std::size_t b = 0;
+  while (b + 1 < codings_.size() && !is_on(b)) ++b;
+  return codings_[b];
+}
+
 bool Residuals::is_on() const {
   return std::any_of(codings_.begin(), codings_.end(), [](const auto& c) { return c.row != nullptr; });
 }

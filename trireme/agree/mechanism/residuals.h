@@ -24,6 +24,8 @@ class Residuals {
   bool is_on() const;  // some bucket is coded
   bool is_on(std::size_t bucket) const { return codings_[bucket].row != nullptr; }
   const codec::Coding& coding(std::size_t bucket) const { return codings_[bucket]; }
+  // The coding of the first bucket that has one. A bucket without travels whole in a message like theirs.
+  const codec::Coding& some_coding() const;
   bool keeps() const;  // some bucket has a residual
   // Null where none is kept.
   Tensor residual(std::size_t bucket) const { return residual_[bucket]; }

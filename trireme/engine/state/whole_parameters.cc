@@ -10,7 +10,7 @@ using runtime::Task;
 
 namespace {
 
-// Of what every rank of a replica has whole, which of a bucket's tensors.
+// One of a bucket's tensors, where every rank of a replica has it whole; else null.
 template <typename Named>
 const Named* find_whole(const prepare::Prepared& prepared, const std::vector<Named>& all,
                         const std::string& name) {
