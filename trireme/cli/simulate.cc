@@ -28,6 +28,7 @@ constexpr std::uint64_t kDefaultSeed = 1;
 struct SimulateArgs {
   JobSource job;
   int ranks = 0;  // 0: those of the mesh, or 4
+  int ranks_per_machine = 1;
   std::string mesh;
   std::int64_t steps = 1;
   std::int64_t batch_per_rank = 32;
@@ -128,6 +129,7 @@ start::SimulateOptions options_for(const SimulateArgs& args, const job::Job& job
     o.job.train.steps = args.steps;
     o.job.train.batch = args.batch_per_rank * job.parallel.workers;
   }
+  o.ranks_per_machine = args.ranks_per_machine;
   o.machine.cores = args.cores;
   o.machine.flops_per_second_per_core = args.gflops_per_core * 1e9;
   o.link.latency_ns = from_seconds(args.latency_us * 1e-6);
@@ -151,8 +153,8 @@ Status check_phantom(const start::SimulateOptions& o) {
 // Where a topology or cluster was asked for, it says what machines and links there are; --seed and --jitter,
 // when given, come on top.
 Status add_cluster(const SimulateArgs& args, runtime::RealRuntime& rt, start::SimulateOptions& o) {
-  const int num_ranks = job::roles_of(o.job).world;
-  TR_ASSIGN_OR_RETURN(runtime::WorldSpec world, load_cluster(args.cluster, num_ranks, rt));
+  const int num_ranks = job::roles_of(o.job).world, num_machines = start::num_machines(o);
+  TR_ASSIGN_OR_RETURN(runtime::WorldSpec world, load_cluster(args.cluster, num_machines, rt));
   TR_RETURN_IF_ERROR(check_faults(world.faults, num_ranks));
   o.faults = world.faults;
   if (!args.cluster.given()) {
@@ -160,9 +162,9 @@ Status add_cluster(const SimulateArgs& args, runtime::RealRuntime& rt, start::Si
     o.cluster.disk_faults = world.disk_faults;
     return {};
   }
-  if (world.topology.num_machines() < num_ranks)
+  if (world.topology.num_machines() < num_machines)
     return error(Code::kInvalid, "[simulate] {} ranks need {} machines: the topology has {}", num_ranks,
-                 num_ranks, world.topology.num_machines());
+                 num_machines, world.topology.num_machines());
   o.machine = world.topology.machines.front();
   o.link = cost::summarise(world.topology).typical;
   if (args.seed == kDefaultSeed) o.seed = world.seed;
@@ -177,8 +179,10 @@ Status slow_down(const SimulateArgs& args, start::SimulateOptions& o) {
   const int num_ranks = job::roles_of(o.job).world;
   TR_RETURN_IF_ERROR(start::check_slow(slow, num_ranks));
   cost::Topology& topology = o.cluster.topology;
-  if (topology.machines.empty()) topology = cost::Topology::single_switch(num_ranks, o.machine, o.link);
-  for (const start::SlowRank& s : slow) topology.machines[static_cast<std::size_t>(s.rank)].speed /= s.factor;
+  if (topology.machines.empty())
+    topology = cost::Topology::single_switch(start::num_machines(o), o.machine, o.link);
+  for (const start::SlowRank& s : slow)
+    topology.machines[static_cast<std::size_t>(start::machine_of(o, s.rank))].speed /= s.factor;
   return {};
 }
 
@@ -249,8 +253,12 @@ std::function<int()> add_simulate(Options& app) {
   auto args = std::make_shared<SimulateArgs>();
   add_job_options(app, args->job);
   app.add_option("--ranks", args->ranks,
-                 "Number of virtual workers, one machine each; separate servers have their own machines. "
-                 "Default: those of the mesh, or 4")
+                 "Number of virtual workers; separate servers have their own machines. Default: those of the "
+                 "mesh, or 4")
+      ->check(integer_in(1, 65536));
+  app.add_option(
+         "--ranks-per-machine", args->ranks_per_machine,
+         "Workers that share a machine, its cores and its link, in the order of their ranks; default 1")
       ->check(integer_in(1, 65536));
   app.add_option("--mesh", args->mesh, "Mesh of the workers, such as data=8,model=4 (parallel.mesh)");
   app.add_option("--compute", args->compute,
@@ -271,7 +279,7 @@ std::function<int()> add_simulate(Options& app) {
   app.add_option("--gflops", args->gflops_per_core, "GFLOP/s per core")->check(above_zero());
   app.add_option("--seed", args->seed, "Seed of the jitter");
   app.add_option("--jitter", args->jitter, "Jitter of link latency, as a fraction")->check(number_in(0, 10));
-  app.add_option("--slow", args->slow_texts, "Slow a machine down: rank=2,factor=4");
+  app.add_option("--slow", args->slow_texts, "Slow the machine of a rank down: rank=2,factor=4");
   add_cluster_options(app, args->cluster);
   app.add_flag("--json", args->json, "Print the table as JSON");
   return [args, collective = add_simulate_collective(app)] {

@@ -1,5 +1,7 @@
 #include "trireme/start/simulate.h"
 
+#include <algorithm>
+
 #include "trireme/job/assume_input.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/job/roles.h"
@@ -14,6 +16,11 @@ runtime::Task<void> run_rank(train::RankContext context, Result<record::Summary>
   *ended_at = rt.now();
 }
 
+// Ranks of one machine divide its cores, as a launcher's do.
+int threads_of(const SimulateOptions& options) {
+  return std::max(1, options.machine.cores / options.ranks_per_machine);
+}
+
 // Machines of a cluster may differ in speed; the others are taken to be as options.machine.
 std::shared_ptr<const cost::Rates> rates_of(const SimulateOptions& options) {
   auto rates = std::make_shared<cost::Rates>();
@@ -21,9 +28,12 @@ std::shared_ptr<const cost::Rates> rates_of(const SimulateOptions& options) {
   rates->comm = cost::CommModel(options.link, options.machine);
   const auto workers = static_cast<std::size_t>(options.job.parallel.workers);
   const std::vector<cost::MachineModel>& machines = options.cluster.topology.machines;
-  for (std::size_t w = 0; w < workers && w < machines.size(); ++w)
-    rates->speeds.push_back(machines[w].speed * machines[w].flops_per_second_per_core /
+  for (std::size_t w = 0; w < workers && !machines.empty(); ++w) {
+    const cost::MachineModel& own =
+        machines[static_cast<std::size_t>(machine_of(options, static_cast<int>(w)))];
+    rates->speeds.push_back(own.speed * own.flops_per_second_per_core /
                             (options.machine.speed * options.machine.flops_per_second_per_core));
+  }
   return rates;
 }
 
@@ -35,7 +45,7 @@ Result<PreparedTiles> prepare_shared(const SimulateOptions& options, const data:
   prepare::PrepareOptions prepare_options;
   prepare_options.replicas = mesh.num_replicas();
   prepare_options.tiles = job::tiles_of(options.job);
-  prepare_options.compute_threads = options.machine.cores;
+  prepare_options.compute_threads = threads_of(options);
   prepare_options.transport = "inproc";
   prepare_options.machine = options.machine;
   prepare_options.link = options.link;
@@ -66,7 +76,19 @@ Result<std::shared_ptr<const data::Dataset>> phantom_data(const job::Job& job, s
   return std::shared_ptr<const data::Dataset>(std::move(set));
 }
 
-SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr<const data::Dataset> data) {
+int machine_of(const SimulateOptions& options, int rank) {
+  const int workers = job::roles_of(options.job).workers, each = options.ranks_per_machine;
+  return rank < workers ? rank / each : (workers - 1) / each + 1 + rank - workers;
+}
+
+int num_machines(const SimulateOptions& options) {
+  return machine_of(options, job::roles_of(options.job).world - 1) + 1;
+}
+
+SimulateReport simulate_training(const SimulateOptions& given, std::shared_ptr<const data::Dataset> data) {
+  SimulateOptions options = given;
+  if (options.ranks_per_machine > 1 && options.job.train.shard_threads == 0)
+    options.job.train.shard_threads = threads_of(options);
   const job::Roles roles = job::roles_of(options.job);
   const int world = roles.world;
   const auto n = static_cast<std::size_t>(world);
@@ -94,7 +116,7 @@ SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr
   }
   runtime::WorldSpec spec = options.cluster;
   if (spec.topology.machines.empty())
-    spec.topology = cost::Topology::single_switch(world, options.machine, options.link);
+    spec.topology = cost::Topology::single_switch(num_machines(options), options.machine, options.link);
   spec.phantom = options.phantom;
   spec.seed = options.seed;
   spec.latency_jitter = options.latency_jitter;
@@ -103,7 +125,8 @@ SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr
   const auto rates = rates_of(options);
   for (int rank = 0; rank < world; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
-    runtime::Runtime& rt = virtual_world->add_runtime(rank, fmt::format("rank {}", rank));
+    runtime::Runtime& rt =
+        virtual_world->add_runtime(machine_of(options, rank), fmt::format("rank {}", rank));
     train::RankContext context;
     context.rt = &rt;
     context.job = options.job;

@@ -1,4 +1,4 @@
-// A training job on the virtual cluster: the same train_rank, one machine per rank, virtual time.
+// A training job on the virtual cluster: the same train_rank, a machine per rank or per several; virtual time.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,11 @@ struct SimulateOptions {
   bool phantom = false;  // only sizes travel: for clusters and models that do not fit here
   cost::MachineModel machine;
   cost::LinkModel link;
-  // Topology with machines: rank r is on machine r, and `machine` and `link` are only what prices assume; its
-  // faults of links and disks are the world's. Without: one switch of `machine` and `link`.
+  // Workers of neighboring ranks that share a machine: its cores, its link. Servers with processes of their
+  // own have machines of their own.
+  int ranks_per_machine = 1;
+  // Topology with machines: `machine` and `link` are only what prices assume; its faults of links and disks
+  // are the world's. Without: one switch of `machine` and `link`.
   runtime::WorldSpec cluster;
   std::uint64_t seed = 1;
   double latency_jitter = 0;
@@ -24,6 +27,10 @@ struct SimulateOptions {
   TimeNs time_limit = 3600 * kSecond;
   bool record_sends = false;
 };
+
+// The machine of a rank, and how many machines there are.
+int machine_of(const SimulateOptions& options, int rank);
+int num_machines(const SimulateOptions& options);
 
 struct SimulateReport {
   std::vector<Result<record::Summary>> ranks;  // in rank order; a killed rank has kPeerLost
