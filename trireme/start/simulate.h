@@ -1,4 +1,4 @@
-// A training job on the virtual cluster: the same train_rank, a machine per rank or per several; virtual time.
+// A training job on the virtual cluster: the same train_rank, one or several ranks per machine, virtual time.
 #pragma once
 
 #include <memory>
