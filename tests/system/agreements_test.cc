@@ -135,7 +135,8 @@ TEST(Agreements, ALostServerIsNamedAndTheSameCommandGoesOn) {
   });
   ASSERT_GT(killed, 0);
   EXPECT_EQ(stopped.code, 1) << stopped.err;
-  EXPECT_NE(stopped.err.find("rank 0, 1: server 0 (rank 2) was lost in "), std::string::npos) << stopped.err;
+  // Rank 0 may have been writing a checkpoint, and says so first.
+  EXPECT_NE(stopped.err.find("1: server 0 (rank 2) was lost in "), std::string::npos) << stopped.err;
   EXPECT_NE(stopped.err.find("server 0 (rank 2): died by signal 9"), std::string::npos) << stopped.err;
   EXPECT_NE(stopped.err.find("resumes from the last checkpoint"), std::string::npos) << stopped.err;
   const Ran resumed = w.run(args);
