@@ -1,5 +1,6 @@
 """What scripts of studies work with: runs that are kept, the page, the command line. A study is one function and one row of a table
-{name: (function, title)}; the same function asks for what is missing and draws what is there."""
+{name: (function, title)}, or (function, title, the command that its page shows); the same function asks for what is missing and draws
+what is there."""
 import argparse, json, os, re, shutil, sys, tempfile, textwrap, time
 
 import study_plot
@@ -150,7 +151,7 @@ def main(script, studies, title, intro, doc, options=lambda parser: None):
     """bench/SCRIPT: its studies, the head of its page, its options beside those of all."""
     args = arguments(script, doc, options)
     if args.list:
-        for name, (_, what) in studies.items():
+        for name, (_, what, *_) in studies.items():
             print(f"{name:16} {what}")
         return 0
     unknown = [s for s in args.studies if s not in studies]
@@ -172,7 +173,7 @@ def main(script, studies, title, intro, doc, options=lambda parser: None):
 
 
 def collect(lab, studies):
-    for name, (study, _) in studies.items():
+    for name, (study, *_) in studies.items():
         lab.study, lab.running = name, not lab.args.studies or name in lab.args.studies
         study(lab)
     lab.running = False
@@ -190,10 +191,10 @@ def draw(lab, script, studies, title, intro):
     lab.text(intro)
     if lab.quick:
         lab.text("**Made with `--quick`: too small to mean anything.**")
-    for name, (study, what) in studies.items():
+    for name, (study, what, *command) in studies.items():
         lab.study = name
         lab.text(f"## {what}")
-        lab.text(f"    bench/{script} --mnist DIR {name}")
+        lab.text("    " + (command[0] if command else f"bench/{script} --mnist DIR {name}"))
         study(lab)
     failures = lab.failures()
     if failures:

@@ -361,6 +361,45 @@ def prediction(tables):
     return fig
 
 
+# ----------------------------------------------------------------------------------------------------------------- sharding
+def machines(tables):
+    t = find(tables, "DistBelief's figure", "one machine")
+    if not t:
+        return None
+    colors = {"speech-42m": OURS[0], "local-net-1700m, spatial, by rows": OTHER[0], "local-net-1700m, spatial": THIRD[0]}
+    series = [(name, color, t.column("machines", name), "") for name, color in colors.items()]
+    counts = [n for n, _ in series[0][2]]
+    best, last = max(series[0][2], key=lambda p: p[1]), series[1][2][-1]
+    shown = [(name.replace("local-net-1700m, ", "local net, "), color, points, style) for name, color, points, style in series]
+    return line_figure(f"A dense net gains up to {best[0]:.0f} machines, a local one {last[1]:.0f} times at {last[0]:.0f}",
+                       "One replica cut over machines of 20 cores at 1 Gbit/s, 64 samples per step, virtual time",
+                       [("perfect", MUTED[0], [(n, n) for n in counts], ":")] + shown, counts, ("machines", "speed-up"), right=0.72)
+
+
+def sizes(tables):
+    t = find(tables, "Larger nets scale better", "one GPU")
+    heads = {n: f"{n} GPUs, by rows" for n in (64, 16)}
+    if not t or any(head not in t.head for head in heads.values()):
+        return None
+    points = {n: [(number(r[0].split()[0]), number(r[t.head.index(head)])) for r in t.rows] for n, head in heads.items()}
+    return line_figure("Speed-up by the size of the net", "Local nets cut by rows over GPUs on FDR InfiniBand, virtual time",
+                       [(f"{n} GPUs", color, points[n], "") for n, color in ((64, OURS[0]), (16, OTHER[0]))],
+                       [x for x, _ in points[64]], ("billions of parameters", "speed-up over one GPU"))
+
+
+def replicas_of_four(tables):
+    found = {t.bold: t.column("replicas", "samples/s") for t in tables if t.section == "Replicas of four ranks at servers" and t.rows}
+    rates, hidden = found.get("32 samples per rank"), found.get("32 samples per rank, three pushes under way")
+    if not rates or not hidden:
+        return None
+    ideal = [(n, rates[0][1] * n / rates[0][0]) for n, _ in rates]
+    return line_figure(f"With one push under way {rates[-1][0]:.0f} replicas are {rates[-1][1] / rates[0][1]:.1f} times as fast as {rates[0][0]:.0f}",
+                       "AlexNet, Downpour, four ranks each, 32 samples a rank, 20 servers at 10 Gbit/s, virtual time",
+                       [("perfect scaling", MUTED[0], ideal, ":"), ("one push under way", OURS[0], rates, ""),
+                        ("three", OTHER[0], hidden, "")], [n for n, _ in rates],
+                       ("replicas", "samples per second"), right=0.76)
+
+
 # -------------------------------------------------------------------------------------------------------------- compression
 def accuracy(what, title, limits):
     """A dot per codec, by bytes; what lies beyond the limits is an arrow at the edge."""
@@ -482,6 +521,7 @@ FIGURES = {  # page: {name of the file: function of the page's tables}
         "rules-real": slow_worker("Rules with a slow worker, real", "4 processes of one host"),
         "distbelief": distbelief, "period": period, "last-executor": last_executor, "servers": servers,
         "linear-scaling": linear_scaling, "overlap": overlap, "hogwild": hogwild, "prediction": prediction},
+    "sharding": {"distbelief": machines, "cots-hpc": sizes, "project-adam": replicas_of_four},
     "compression": {
         "accuracy-mlp": accuracy("`mnist-mlp` (", "MLP on MNIST: 86 times fewer bytes cost 0.4 points of accuracy", (97.5, 98.2)),
         "accuracy-cnn": accuracy("`lenet` (", "LeNet on MNIST after one epoch: most codecs lose less than 0.6 points", (97.0, 98.7)),
