@@ -23,7 +23,7 @@ start::SimulateOptions on_machines(int ranks_per_machine, bool phantom, const ch
   return options;
 }
 
-// Of one replica, whose ranks exchange activations only.
+// One replica: its ranks exchange activations only.
 double step_seconds(int ranks_per_machine) {
   const start::SimulateReport report =
       start::simulate_training(on_machines(ranks_per_machine, true, "data=1,model=2"), nullptr);

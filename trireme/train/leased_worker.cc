@@ -76,7 +76,7 @@ Task<Status> LeasedWorker::one_unit(engine::Replica& replica, const engine::Leas
   UnitReport report;
   report.batch = unit.batch;
   report.shard = unit.shard;
-  report.stop_wanted = out->stop ? 1 : 0;  // of any rank of the replica
+  report.stop_wanted = out->stop || c_.stop.cancelled() ? 1 : 0;  // some rank of the replica was asked to
   report.samples = batch.num_samples;
   report.steps = share_.steps;
   report.loss = out->loss;
