@@ -52,7 +52,9 @@ TEST(ExpertStyle, TokensTravelToTheirExpertsAndBackByAllToAll) {
       const auto layouts = dealt_out(g, parts);
       ASSERT_TRUE(layouts.ok()) << layouts.status().message();
       int travels = 0;
-      for (const ReshardRow& row : reshards_of(g, *layouts, {})) {
+      const auto moves = reshards_of(g, *layouts, {});
+      ASSERT_TRUE(moves.ok()) << moves.status().message();
+      for (const ReshardRow& row : *moves) {
         const bool is_of_tokens = row.node.find("experts/reshape") != std::string::npos;
         if (!is_of_tokens || !row.from.cuts() || !row.to.cuts()) continue;
         EXPECT_EQ(row.collective, "all_to_all") << row.node;

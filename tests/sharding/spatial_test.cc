@@ -30,7 +30,9 @@ TEST(SpatialStyle, ImagesCutUntiedFiltersWithThem) {
       EXPECT_TRUE(filters == AxisCut(0) || filters == AxisCut(1)) << name << ": " << filters.to_text();
       EXPECT_EQ(biases.dim, filters.dim + 1) << name;
     }
-    for (const ReshardRow& row : reshards_of(m.train, *layouts, {}))
+    const auto moves = reshards_of(m.train, *layouts, {});
+    ASSERT_TRUE(moves.ok()) << moves.status().message();
+    for (const ReshardRow& row : *moves)
       EXPECT_FALSE(row.node.starts_with("local") && row.node.ends_with("/weight")) << row.node << " travels";
   }
   const auto whole = lay_out(m.train, 3, "spatial", {});

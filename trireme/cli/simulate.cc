@@ -88,6 +88,7 @@ Json phase_row(const std::string& algorithm, const start::SimulateReport& report
           {"step_seconds", s.measured_step_seconds},
           {"predicted_step_seconds", s.predicted_step_seconds},
           {"bytes_sent_per_step", s.bytes_sent_per_step},
+          {"bytes_by_axis", s.bytes_by_axis},
           {"test_accuracy", s.test_accuracy},
           {"parameters_sha256", s.parameters_sha256},
           {"messages", report.world.num_messages},

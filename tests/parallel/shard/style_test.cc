@@ -67,7 +67,7 @@ TEST(Style, PinsStandAndTheRestFollows) {
   EXPECT_EQ(layouts->cut_of(g, "fc1/weight"), AxisCut(0));
   EXPECT_EQ(layouts->cut_of(g, "fc2/weight"), AxisCut(1));
   // Columns of the first layer are what rows of the second want: one sum at the end is all that moves.
-  const auto moves = reshards_of(g, *layouts, {});
+  const auto moves = *reshards_of(g, *layouts, {});
   std::string all;
   for (const ReshardRow& m : moves)
     all += fmt::format("{} of {}, {} to {}\n", m.collective, m.node, m.from.to_text(), m.to.to_text());

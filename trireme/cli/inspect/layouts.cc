@@ -7,6 +7,9 @@
 #include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/job/roles.h"
+#include "trireme/op/ops.h"
+#include "trireme/parallel/shard/axis_collective.h"
+#include "trireme/parallel/shard/chunk.h"
 #include "trireme/parallel/shard/style.h"
 #include "trireme/prepare/make_plan.h"
 #include "trireme/prepare/tiles.h"
@@ -30,7 +33,7 @@ struct LaidOutAxis {
   std::map<std::string, op::AxisCut> cuts;  // of variables
   std::vector<parallel::ReshardRow> moves;
   std::vector<std::size_t> chunks;  // of each move
-  double seconds = 0, bytes = 0;    // of the moves
+  double seconds = 0, bytes = 0;    // of the moves of a step
   bool is_best = true;
 };
 struct LaidOutModel {
@@ -39,27 +42,54 @@ struct LaidOutModel {
   std::vector<LaidOutAxis> axes;
 };
 
+// How a run would cut the model.
+struct LayoutPrices {
+  parallel::AxisCosts choice, measured;
+  double runs = 1;  // of the graph in a step: the shards of a replica
+};
+
+// Bytes that position 0 sends for each move that is made in chunks, by what it is for.
+std::map<std::string, double> bytes_in_chunks(const graph::Graph& in_chunks,
+                                              const parallel::ChunkPlan& plan) {
+  std::map<std::string, double> bytes;
+  for (std::int32_t id = 0; id < in_chunks.size(); ++id) {
+    const graph::Node& node = in_chunks.node(id);
+    if (parallel::is_collective_along(node, plan.axis.name))
+      bytes[node.attrs.get_text("label")] +=
+          parallel::bytes_sent(parallel::collective_of(in_chunks, node, plan.axis.num_parts), 0);
+  }
+  return bytes;
+}
+
 Result<LaidOutAxis> lay_out(const parallel::ShardAxis& axis, const std::string& style_name,
-                            const std::vector<parallel::LayoutPin>& pins, const parallel::AxisCosts& costs,
+                            const std::vector<parallel::LayoutPin>& pins, const LayoutPrices& prices,
                             const parallel::ChunkRequest& chunks, graph::Graph& graph) {
   TR_ASSIGN_OR_RETURN(const parallel::StyleRow* style, parallel::find_style(style_name));
   parallel::ShardRequest request;
   request.axis = axis;
-  request.costs = costs;
+  request.costs = prices.choice;
   TR_RETURN_IF_ERROR(restrict_to(style, pins, graph, request));
   TR_ASSIGN_OR_RETURN(const AxisLayouts layouts, choose_layouts(graph, request));
   LaidOutAxis out;
   out.axis = axis;
   out.is_best = layouts.is_best;
   for (const auto& [name, v] : graph.variables()) out.cuts.emplace(name, layouts.cut_of(graph, name));
-  out.moves = reshards_of(graph, layouts, costs);
-  for (const parallel::ReshardRow& row : out.moves) {
+  TR_ASSIGN_OR_RETURN(out.moves, reshards_of(graph, layouts, prices.measured));
+  TR_ASSIGN_OR_RETURN(graph, shard_graph(graph, layouts, 0));
+  const parallel::ChunkPlan plan = choose_chunks(graph, axis, chunks);
+  std::map<std::string, double> in_chunks;
+  if (!plan.moves.empty()) {
+    TR_ASSIGN_OR_RETURN(const graph::Graph chunked, chunk_graph(graph, plan, 0));
+    in_chunks = bytes_in_chunks(chunked, plan);
+  }
+  for (parallel::ReshardRow& row : out.moves) {
+    out.chunks.push_back(chunks_of(plan, row));
+    if (out.chunks.back() > 1) row.bytes = in_chunks[row.node];
+    row.seconds *= prices.runs;
+    row.bytes *= prices.runs;
     out.seconds += row.seconds;
     out.bytes += row.bytes;
   }
-  TR_ASSIGN_OR_RETURN(graph, shard_graph(graph, layouts, 0));
-  const parallel::ChunkPlan plan = choose_chunks(graph, axis, chunks);
-  for (const parallel::ReshardRow& row : out.moves) out.chunks.push_back(chunks_of(plan, row));
   return out;
 }
 
@@ -69,12 +99,17 @@ std::map<std::string, TensorType> types_of(const graph::Graph& graph) {
   return types;
 }
 
+void apply(const LayoutArgs& args, job::Job& job) {
+  const std::string mesh = !args.mesh.empty() || !job.parallel.mesh.empty() ? args.mesh : "model=2";
+  if (!args.style.empty()) job.options.set(job::kStyle.name, args.style);
+  take_mesh(mesh, job);
+}
+
 // The data axis cuts the batch into logical shards, outside of the graph.
 Result<LaidOutModel> lay_out(const LayoutArgs& args, const InspectedModel& found) {
   LaidOutModel out;
-  const std::string& own = found.job.parallel.mesh;
-  out.mesh = !args.mesh.empty() ? args.mesh : !own.empty() ? own : "model=2";
-  out.style = !args.style.empty() ? args.style : found.job.options.text(job::kStyle);
+  out.mesh = found.job.parallel.mesh;
+  out.style = found.job.options.text(job::kStyle);
   TR_ASSIGN_OR_RETURN(const parallel::Mesh mesh, job::parse_job_mesh(out.mesh));
   std::vector<std::string> texts = found.job.parallel.layouts.value_or(std::vector<std::string>());
   texts.insert(texts.end(), args.pins.begin(), args.pins.end());
@@ -91,9 +126,12 @@ Result<LaidOutModel> lay_out(const LayoutArgs& args, const InspectedModel& found
   const auto rt = runtime::make_real_runtime(real);
   const prepare::PrepareOptions options = plan_options(*rt, found.job);
   const cost::Rates rates = prepare::rates_of(options);
-  const parallel::AxisCosts costs{rates.comm, rates.machine, options.compute_threads};
-  const std::int64_t shards = mesh.num_replicas();
-  const std::int64_t batch = (found.job.train.batch + shards - 1) / shards;
+  const int replicas = mesh.num_replicas();
+  const std::int64_t shards = prepare::logical_shards_of(found.job, replicas),
+                     batch = prepare::shard_batch_of(found.job, replicas);
+  const parallel::AxisCosts costs{rates.comm, rates.machine, prepare::shard_threads_of(found.job, options)};
+  const LayoutPrices prices{prepare::prices_of_choice(found.job, costs), costs,
+                            static_cast<double>((shards + replicas - 1) / replicas)};
   TR_ASSIGN_OR_RETURN(model::ModelGraphs model, job::build_job_model(found.job, found.input.input, batch));
   out.wholes = types_of(model.train);
   for (const parallel::Axis& axis : mesh.axes) {
@@ -101,7 +139,7 @@ Result<LaidOutModel> lay_out(const LayoutArgs& args, const InspectedModel& found
     const bool moves_in_chunks = axis.name == parallel::kModelAxis;
     TR_ASSIGN_OR_RETURN(
         LaidOutAxis one,
-        lay_out({axis.name, axis.size}, out.style, pins, costs,
+        lay_out({axis.name, axis.size}, out.style, pins, prices,
                 moves_in_chunks ? prepare::chunk_request(found.job) : parallel::ChunkRequest(), model.train));
     out.axes.push_back(std::move(one));
   }
@@ -114,6 +152,10 @@ std::string layout_text(const LaidOutModel& model, const std::string& name) {
   for (const LaidOutAxis& axis : model.axes)
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis.axis.name, axis.cuts.at(name).to_text());
   return text;
+}
+
+std::string to_of(const parallel::ReshardRow& row) {
+  return row.to.to_text() + (row.collective == op::kHaloExchange.name ? " and its edges" : "");
 }
 
 Json to_json(const LaidOutModel& model) {
@@ -134,7 +176,7 @@ Json to_json(const LaidOutModel& model) {
       const parallel::ReshardRow& row = axis.moves[i];
       moves.push_back({{"node", row.node},
                        {"from", row.from.to_text()},
-                       {"to", row.to.to_text()},
+                       {"to", to_of(row)},
                        {"collective", row.collective},
                        {"axis", axis.axis.name},
                        {"bytes", row.bytes},
@@ -170,23 +212,25 @@ std::string to_text(const LaidOutModel& model) {
       fmt::format("\nParameters per rank: {} of {}\n", format_bytes(part_bytes), format_bytes(whole_bytes));
   for (const LaidOutAxis& axis : model.axes) {
     text +=
-        fmt::format("\nAxis {} ({} positions): {} moves in a step, {} sent by a rank, about {:.3f} ms{}\n",
+        fmt::format("\nAxis {} ({} positions): {} moves in a step, {} sent by rank 0, about {:.3f} ms{}\n",
                     axis.axis.name, axis.axis.num_parts, axis.moves.size(),
                     format_bytes(static_cast<std::uint64_t>(axis.bytes)), 1e3 * axis.seconds,
                     axis.is_best ? "" : " (a cheaper layout may exist)");
     for (std::size_t i = 0; i < axis.moves.size(); ++i) {
       const parallel::ReshardRow& row = axis.moves[i];
       text += fmt::format("  {:<15} {:>10}  {} -> {}  {}{}\n", row.collective,
-                          format_bytes(static_cast<std::uint64_t>(row.bytes)), row.from.to_text(),
-                          row.to.to_text(), row.node,
-                          axis.chunks[i] > 1 ? fmt::format(", in {} chunks", axis.chunks[i]) : "");
+                          format_bytes(static_cast<std::uint64_t>(row.bytes)), row.from.to_text(), to_of(row),
+                          row.node, axis.chunks[i] > 1 ? fmt::format(", in {} chunks", axis.chunks[i]) : "");
     }
   }
   return text;
 }
 
 Status run(const LayoutArgs& args) {
-  TR_ASSIGN_OR_RETURN(const InspectedModel found, load_inspected(args.model));
+  TR_ASSIGN_OR_RETURN(const InspectedModel found, load_inspected(args.model, [&](job::Job& job) {
+                        apply(args, job);
+                        return Status();
+                      }));
   TR_ASSIGN_OR_RETURN(const LaidOutModel model, lay_out(args, found));
   if (args.json) {
     Json json = to_json(model);

@@ -53,6 +53,9 @@ struct InspectedModel {
 Result<InspectedModel> load_inspected(const InspectSource& args,
                                       const std::function<Status(job::Job&)>& change = {});
 
+// For `change`: an option --mesh wins over the mesh and the workers of the job. Empty: not given.
+void take_mesh(const std::string& mesh, job::Job& job);
+
 // "mlp, batch 16; samples [4] (of the data), 3 classes"
 std::string headline(const InspectedModel& model);
 // The same by name, for JSON.

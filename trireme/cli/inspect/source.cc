@@ -9,6 +9,7 @@
 #include "trireme/data/options.h"
 #include "trireme/data/source.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
 #include "trireme/job/settle_job.h"
 #include "trireme/model/zoo.h"
 #include "trireme/runtime/real/real_runtime.h"
@@ -131,6 +132,14 @@ void add_inspect_source(Options& app, InspectSource& args) {
   app.add_option("--classes", args.classes,
                  "Number of classes, or size of the vocabulary; the data is not read then")
       ->check(integer_in(1, std::int64_t{1} << 24));
+}
+
+void take_mesh(const std::string& mesh, job::Job& job) {
+  if (!mesh.empty()) {
+    job.parallel.mesh = mesh;
+    job.given_at.erase("parallel.workers");
+  }
+  job::take_workers_of_mesh(job, false);
 }
 
 Result<InspectedModel> load_inspected(const InspectSource& args,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/op/ops.h"
+#include "trireme/parallel/shard/axis_collective.h"
 
 namespace trireme::parallel {
 namespace {
@@ -180,6 +181,14 @@ Result<Value> AxisWriter::step(ReshardStep step, Value v, const TensorType& whol
   return along_blocks(op::kTakePart, {v, position}, to, whole.shape[to.dim], {}, name);
 }
 
+// A node that was there before serves another move, and is told once.
+void AxisWriter::note_moves(std::int32_t first, const PlacedMove& move) {
+  for (std::int32_t id = first; id < to().size(); ++id) {
+    const graph::Node& node = to().node(id);
+    if (node.def == &op::kTakePart || is_collective_along(node, axis_.name)) moves_.emplace(id, move);
+  }
+}
+
 Result<Value> AxisWriter::in_layout(Value whole, const AxisCut& to) {
   std::vector<Placed>& places = placed_[whole];
   TR_CHECK(!places.empty(), "node {} was not put", whole.node);
@@ -192,9 +201,11 @@ Result<Value> AxisWriter::in_layout(Value whole, const AxisCut& to) {
     return error(Code::kInvalid, "[parallel] '{}' cannot be had as {} on axis '{}' where it is {}", node.name,
                  to.to_text(), axis_.name, places[0].cut.to_text());
   Value v = places[0].value;
+  const std::int32_t first = this->to().size();
   for (const ReshardStep one : path.steps) {
     TR_ASSIGN_OR_RETURN(v, step(one, v, type, places[0].cut, to, node.name));
   }
+  note_moves(first, {whole, places[0].cut, to});
   places.push_back({v, to});
   return v;
 }

@@ -13,6 +13,12 @@ namespace trireme::parallel {
 // The attributes of a node at the shapes of a position.
 graph::Attrs part_attrs(const graph::Node& node, const op::LayoutOption& option, int num_parts, int position);
 
+// What a node of a position that moves a value between layouts is for.
+struct PlacedMove {
+  graph::Value whole;
+  op::AxisCut from{op::kReplicate}, to{op::kReplicate};
+};
+
 class AxisWriter {
  public:
   AxisWriter(const graph::Graph& from, ShardAxis axis, int position);
@@ -21,6 +27,8 @@ class AxisWriter {
   int position() const { return position_; }
   const graph::Graph& from() const { return rewriter_.from(); }
   const graph::Graph& to() const { return rewriter_.to(); }
+  // By the node of to() that a value between layouts goes through. Collectives of rules are not among them.
+  const std::map<std::int32_t, PlacedMove>& moves() const { return moves_; }
 
   // What this position computes instead of a node; all its inputs were put before.
   Status put(std::int32_t id, const op::LayoutOption& option);
@@ -41,6 +49,7 @@ class AxisWriter {
     graph::Value value;
     op::AxisCut cut{op::kReplicate};
   };
+  void note_moves(std::int32_t first, const PlacedMove& move);
   Result<graph::Value> step(ReshardStep step, graph::Value v, const TensorType& whole,
                             const op::AxisCut& from, const op::AxisCut& to, const std::string& name);
   Result<graph::Value> along_blocks(const graph::OpDef& def, std::vector<graph::Value> inputs,
@@ -55,6 +64,7 @@ class AxisWriter {
   const int position_;
   graph::ValueMap<std::vector<Placed>> placed_;  // the first is as the node gives it
   std::map<std::string, graph::Value> made_;     // by op, inputs, attributes
+  std::map<std::int32_t, PlacedMove> moves_;
 };
 
 }  // namespace trireme::parallel

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 
 #include "trireme/op/ops.h"
+#include "trireme/parallel/shard/axis_collective.h"
 #include "trireme/parallel/shard/axis_writer.h"
 #include "trireme/parallel/shard/labeling.h"
 #include "trireme/parallel/shard/node_options.h"
@@ -23,20 +23,6 @@ constexpr std::string_view kGradient = "grad:";
 std::optional<Value> variable_of(const graph::Graph& graph, std::string_view output) {
   if (!output.starts_with(kGradient)) return std::nullopt;
   return graph.find_variable(output.substr(kGradient.size()));
-}
-
-// The collective that a node of a position is; its bytes are those of the larger side.
-StepCost collective_cost(const graph::Graph& g, const graph::Node& node, int num_parts,
-                         const AxisCosts& costs) {
-  TensorType whole = g.type(node.inputs[0]);
-  if (node.outputs[0].num_bytes() > whole.num_bytes()) whole = node.outputs[0];
-  if (node.def == &op::kAllreduce) return cost_of(ReshardStep::kAllreduce, whole, num_parts, costs);
-  if (node.def == &op::kAllgather) return cost_of(ReshardStep::kAllgather, whole, num_parts, costs);
-  if (node.def == &op::kReduceScatter) return cost_of(ReshardStep::kReduceScatter, whole, num_parts, costs);
-  if (node.def == &op::kBroadcast) return broadcast_cost(whole, num_parts, costs);
-  if (node.def != &op::kAllToAll) return cost_of(ReshardStep::kAllToAll, whole, 2, costs);  // with neighbors
-  whole.shape.set(0, whole.shape[0] * num_parts);
-  return cost_of(ReshardStep::kAllToAll, whole, num_parts, costs);
 }
 
 class Chooser {
@@ -132,8 +118,9 @@ class Chooser {
     for (std::int32_t i = 0; i < writer.to().size(); ++i) {
       const graph::Node& n = writer.to().node(i);
       if (n.def->has(op::kFeed)) continue;
-      seconds += n.def->has(op::kHostOp) ? collective_cost(writer.to(), n, parts(), request_.costs).seconds
-                                         : seconds_of(node_cost(writer.to(), i));
+      seconds += is_collective_along(n, request_.axis.name)
+                     ? cost_of(collective_of(writer.to(), n, parts()), request_.costs).seconds
+                     : seconds_of(node_cost(writer.to(), i));
     }
     return seconds;
   }
@@ -222,32 +209,60 @@ StepCost exchanges_of(const graph::Graph& part, const ShardAxis& axis, const Axi
   StepCost all;
   for (std::int32_t id = 0; id < part.size(); ++id) {
     const graph::Node& node = part.node(id);
-    if (node.def->family != "comm" || node.inputs.empty() || node.attrs.get_text("axis") != axis.name)
-      continue;
-    const StepCost one = collective_cost(part, node, axis.num_parts, costs);
+    if (!is_collective_along(node, axis.name)) continue;
+    const StepCost one = cost_of(collective_of(part, node, axis.num_parts), costs);
     all.seconds += one.seconds;
     all.bytes += one.bytes;
   }
   return all;
 }
 
-std::vector<ReshardRow> reshards_of(const graph::Graph& graph, const AxisLayouts& layouts,
-                                    const AxisCosts& costs) {
-  std::vector<ReshardRow> rows;
-  std::set<std::pair<std::pair<std::int32_t, std::int32_t>, std::string>> seen;
-  const auto add = [&](Value v, const AxisCut& to) {
-    const LayoutOption& made = layouts.options[static_cast<std::size_t>(v.node)];
-    const AxisCut& from = made.outputs[static_cast<std::size_t>(v.index)];
-    if (from == to || !seen.insert({{v.node, v.index}, to.to_text()}).second) return;
-    for (const ReshardStep step : path_of(from, to, graph.type(v).dtype).steps) {
-      const StepCost cost = cost_of(step, graph.type(v), layouts.axis.num_parts, costs);
-      rows.push_back({graph.node(v.node).name, from, to, step_name(step), cost.bytes, cost.seconds});
-    }
-  };
+namespace {
+
+// A collective that a rule has written, which the node tells itself.
+ReshardRow row_of_rule(const graph::Node& node) {
+  ReshardRow row;
+  row.node = node.attrs.get_text("label");
+  if (node.def == &op::kHaloExchange) {
+    row.from = row.to = AxisCut(static_cast<int>(node.attrs.get_int("dim")));
+  } else if (node.def == &op::kAllreduce) {
+    row.from = AxisCut(node.attrs.get_text("reduction") == "max" ? op::kPartialMax : op::kPartial);
+  }
+  return row;
+}
+
+}  // namespace
+
+Result<std::vector<ReshardRow>> reshards_of(const graph::Graph& graph, const AxisLayouts& layouts,
+                                            const AxisCosts& costs) {
+  const int parts = layouts.axis.num_parts;
+  AxisWriter writer(graph, layouts.axis, 0);
   for (std::int32_t id = 0; id < graph.size(); ++id)
-    for (std::size_t i = 0; i < graph.node(id).inputs.size(); ++i)
-      add(graph.node(id).inputs[i], layouts.options[static_cast<std::size_t>(id)].inputs[i]);
-  for (std::size_t o = 0; o < layouts.outputs.size(); ++o) add(graph.outputs()[o].second, layouts.outputs[o]);
+    TR_RETURN_IF_ERROR(writer.put(id, layouts.options[static_cast<std::size_t>(id)]));
+  TR_ASSIGN_OR_RETURN(const graph::Graph part, writer.finish(layouts.outputs));
+  std::vector<ReshardRow> rows;
+  for (std::int32_t id = 0; id < part.size(); ++id) {
+    const graph::Node& node = part.node(id);
+    const auto move = writer.moves().find(id);
+    const bool travels = is_collective_along(node, layouts.axis.name);
+    if (!travels && move == writer.moves().end()) continue;
+    ReshardRow row;
+    if (move == writer.moves().end()) {
+      row = row_of_rule(node);
+    } else {
+      const PlacedMove& m = move->second;
+      row = {graph.node(m.whole.node).name, m.from, m.to};
+    }
+    row.collective = node.def->name;
+    if (travels) {
+      const AxisCollective collective = collective_of(part, node, parts);
+      row.seconds = cost_of(collective, costs).seconds;
+      row.bytes = bytes_sent(collective, 0);
+    } else {
+      row.seconds = cost_of(ReshardStep::kTakePart, graph.type(move->second.whole), parts, costs).seconds;
+    }
+    rows.push_back(std::move(row));
+  }
   return rows;
 }
 

@@ -52,14 +52,16 @@ Result<graph::Graph> shard_graph(const graph::Graph& graph, const AxisLayouts& l
 // it sends.
 StepCost exchanges_of(const graph::Graph& part, const ShardAxis& axis, const AxisCosts& costs);
 
-// A move of a value between layouts, as the graph of a position has it.
+// What the graph of position 0 does to have a value in another layout, and what rules exchange: the edges of
+// images (from and to are the same cut), sums within a normalization.
 struct ReshardRow {
-  std::string node;  // what makes the value
+  std::string node;  // what makes the value, or what is computed by the rule
   op::AxisCut from{op::kReplicate}, to{op::kReplicate};
-  std::string_view collective;
-  double bytes = 0, seconds = 0;
+  std::string_view collective = {};
+  double bytes = 0, seconds = 0;  // bytes that position 0 sends
 };
-std::vector<ReshardRow> reshards_of(const graph::Graph& graph, const AxisLayouts& layouts,
-                                    const AxisCosts& costs);
+// In the order of the graph; every collective along the axis once.
+Result<std::vector<ReshardRow>> reshards_of(const graph::Graph& graph, const AxisLayouts& layouts,
+                                            const AxisCosts& costs);
 
 }  // namespace trireme::parallel
