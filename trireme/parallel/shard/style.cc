@@ -28,8 +28,11 @@ bool one_weird_trick(const VariableUse& use, const AxisCut& cut, bool can_be_cut
   return !use.by_product || cut.cuts() || !can_be_cut;
 }
 
-// Dean et al. 2012, section 3: a machine has a part of the image, and the filters of no other part.
-bool whole_but_untied(const VariableUse& use, const AxisCut& cut, bool can_be_cut) {
+// Dean et al. 2012, section 3: a machine has a part of the image, and the filters of no other part, nor the
+// weights of a fully connected layer that read another part. Tied filters are whole everywhere.
+bool with_the_image(const VariableUse& use, const AxisCut& cut, bool can_be_cut) {
+  if (!use.by_sides.empty())
+    return std::find(use.by_sides.begin(), use.by_sides.end(), cut) != use.by_sides.end();
   if (use.rows < 0) return is_whole(cut);
   return cut.dim == use.rows || cut.dim == use.rows + 1 || !can_be_cut;
 }
@@ -38,15 +41,25 @@ bool cuts_samples(const LayoutOption& option) {
   const auto first = [](const AxisCut& cut) { return cut.dim == 0; };
   return std::any_of(option.outputs.begin(), option.outputs.end(), first);
 }
+bool is_everywhere_whole(const LayoutOption& option) {
+  return std::all_of(option.inputs.begin(), option.inputs.end(), is_whole) &&
+         std::all_of(option.outputs.begin(), option.outputs.end(), is_whole);
+}
 bool is_image(const graph::Node& node) { return !node.outputs.empty() && node.outputs[0].shape.rank() == 4; }
-// Rows and columns only: neither samples nor channels, nor sums over these.
-bool only_sides(const graph::Node& node, const LayoutOption& option, int) {
+bool is_untied(const graph::Node& node) {
+  return node.def == &op::kLocallyConnected2d || node.def == &op::kLocallyConnected2dInputGrad ||
+         node.def == &op::kLocallyConnected2dFilterGrad;
+}
+// Rows and columns only: neither samples nor channels, nor sums over these. Ops with untied filters are cut
+// so, with their filters, by rules that rewrite; cut by channels, they would need filters of all rows.
+bool only_sides(const graph::Node& node, const LayoutOption& option, int, bool has_rule) {
+  if (is_untied(node)) return option.rewritten || (!has_rule && is_everywhere_whole(option));
   if (!is_image(node) || node.inputs.empty()) return true;
   const auto is_other = [](const AxisCut& cut) { return cut.dim == 0 || cut.dim == 1; };
   if (option.outputs[0] == op::kPartial) return !is_other(option.inputs[0]);
   return !is_other(option.outputs[0]);
 }
-bool never_by_samples(const graph::Node& node, const LayoutOption& option, int) {
+bool never_by_samples(const graph::Node& node, const LayoutOption& option, int, bool) {
   return node.inputs.empty() || node.outputs[0].shape.rank() < 3 || !cuts_samples(option);
 }
 
@@ -56,7 +69,7 @@ bool whole_but_experts(const VariableUse& use, const AxisCut& cut, bool) {
 }
 // Batches of products are those of samples, when tokens get their slots, and those of experts: each is cut
 // between its matrices, and so tokens change places in between.
-bool between_matrices(const graph::Node& node, const LayoutOption& option, int num_parts) {
+bool between_matrices(const graph::Node& node, const LayoutOption& option, int num_parts, bool) {
   if (node.def != &op::kMatmul || node.outputs[0].shape.rank() < 3) return true;
   return option.outputs[0].dim == 0 || node.outputs[0].shape[0] < num_parts;
 }
@@ -79,9 +92,9 @@ constexpr StyleRow kStyles[] = {
     {"one-weird-trick", "Convolutions cut their samples, fully connected layers their weights.",
      one_weird_trick, nullptr, has_products, "it has no fully connected layers; use data"},
     {"spatial",
-     "Images are cut in height or width, with exchanges at the edges, and untied filters with them; other "
-     "weights are whole.",
-     whole_but_untied, only_sides, has_images,
+     "Images are cut in height or width, with exchanges at the edges, and with them untied filters and fully "
+     "connected weights that read an image; other weights are whole.",
+     with_the_image, only_sides, has_images,
      "it computes no images with so many rows or columns; use a smaller axis, or data or tensor"},
     {"sequence", "Weights whole; the tokens of a text are cut, and heads within attention.", only_whole,
      never_by_samples, has_tokens,
@@ -128,7 +141,37 @@ void note_use(const graph::Graph& graph, const graph::Node& reader, const Shape&
   use.per_expert = use.per_expert || (shape.rank() == 3 && (multiplies || adds));
 }
 
-std::map<std::string, VariableUse> uses_of(const graph::Graph& graph) {
+// Where a value is a flattened image, the reshape that flattens it: dropout and the like may be in between.
+std::optional<std::int32_t> flattening(const graph::Graph& graph, graph::Value v) {
+  for (;;) {
+    const graph::Node& node = graph.node(brought(graph, v).node);
+    if (node.def == &op::kReshape) {
+      const bool flattens = is_image(graph.node(node.inputs[0].node)) && node.outputs[0].shape.rank() == 2;
+      return flattens ? std::optional(brought(graph, v).node) : std::nullopt;
+    }
+    if (!(node.def->has(op::kElementwise) || node.def->has(op::kRandom)) || node.inputs.empty())
+      return std::nullopt;
+    v = node.inputs[0];
+  }
+}
+
+// A matrix whose product with a flattened image is a sum over the image's points can be cut as these are.
+void note_sides(const graph::Graph& graph, const NodeOptions& options, const graph::Node& reader,
+                std::size_t operand, VariableUse& use) {
+  if (reader.def != &op::kMatmul || reader.outputs[0].shape.rank() != 2) return;
+  const auto flat = flattening(graph, reader.inputs[1 - operand]);
+  if (!flat) return;
+  // The dimension that each of the two is summed over: of the image it has to be that of its points.
+  const int of_a = reader.attrs.get_bool("transpose_a") ? 0 : 1;
+  const int of_b = reader.attrs.get_bool("transpose_b") ? 1 : 0;
+  if ((operand == 0 ? of_b : of_a) != 1) return;
+  const int dim = operand == 0 ? of_a : of_b;
+  for (const LayoutOption& option : options.of(*flat))
+    if (option.inputs[0].dim >= 2 && option.outputs[0].dim == 1)
+      use.by_sides.emplace_back(dim, option.outputs[0].blocks, option.outputs[0].unit);
+}
+
+std::map<std::string, VariableUse> uses_of(const graph::Graph& graph, const NodeOptions& options) {
   std::map<std::int32_t, std::string> names;
   std::map<std::string, VariableUse> uses;
   for (const auto& [name, v] : graph.variables()) {
@@ -138,10 +181,12 @@ std::map<std::string, VariableUse> uses_of(const graph::Graph& graph) {
   for (std::int32_t id = 0; id < graph.size(); ++id) {
     const graph::Node& node = graph.node(id);
     if (brings(node)) continue;
-    for (const graph::Value v : node.inputs) {
-      const graph::Value read = brought(graph, v);
-      if (const auto found = names.find(read.node); found != names.end())
-        note_use(graph, node, graph.type(read).shape, uses.at(found->second));
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const graph::Value read = brought(graph, node.inputs[i]);
+      const auto found = names.find(read.node);
+      if (found == names.end()) continue;
+      note_use(graph, node, graph.type(read).shape, uses.at(found->second));
+      note_sides(graph, options, node, i, uses.at(found->second));
     }
   }
   return uses;
@@ -199,6 +244,16 @@ struct VariableFacts {
   bool can_be_cut = false;
   const LayoutPin* pin = nullptr;
 };
+
+// Nodes that so many positions can cut by the rule of their op.
+std::set<std::pair<const op::OpDef*, std::string>> ruled_nodes(const graph::Graph& graph,
+                                                               const NodeOptions& options) {
+  std::set<std::pair<const op::OpDef*, std::string>> ruled;
+  for (std::int32_t id = 0; id < graph.size(); ++id)
+    for (const LayoutOption& option : options.of(id))
+      if (option.rewritten) ruled.emplace(graph.node(id).def, graph.node(id).name);
+  return ruled;
+}
 
 std::string known_cuts(const std::vector<LayoutOption>& options) {
   std::string known;
@@ -313,12 +368,18 @@ Status restrict_to(const StyleRow* style, const std::vector<LayoutPin>& pins, co
                    ShardRequest& request) {
   const NodeOptions options(graph, request.axis);
   std::map<std::string, VariableFacts> facts;
-  const std::map<std::string, VariableUse> uses = uses_of(graph);
+  const std::map<std::string, VariableUse> uses = uses_of(graph, options);
   if (style != nullptr) TR_RETURN_IF_ERROR(check_style(*style, request.axis, facts_of(graph, options, uses)));
   for (const auto& [name, use] : uses) facts[name].use = use;
-  for (const auto& [name, v] : graph.variables())
-    for (const LayoutOption& o : options.of(v.node))
+  for (const auto& [name, v] : graph.variables()) {
+    const std::vector<LayoutOption>& known = options.of(v.node);
+    for (const LayoutOption& o : known)
       facts[name].can_be_cut = facts[name].can_be_cut || o.outputs[0].cuts();
+    std::erase_if(facts[name].use.by_sides, [&](const AxisCut& cut) {
+      return std::none_of(known.begin(), known.end(),
+                          [&](const LayoutOption& o) { return o.outputs[0] == cut; });
+    });
+  }
   const auto kept = std::make_shared<const std::vector<LayoutPin>>(pins);
   for (const LayoutPin& pin : *kept) {
     if (pin.axis != request.axis.name) continue;
@@ -326,10 +387,11 @@ Status restrict_to(const StyleRow* style, const std::vector<LayoutPin>& pins, co
     for (auto& [name, fact] : facts)
       if (matches(pin.pattern, name)) fact.pin = &pin;
   }
-  request.allowed = [kept, style, facts, parts = request.axis.num_parts](const graph::Node& node,
-                                                                         const LayoutOption& option) {
+  request.allowed = [kept, style, facts, ruled = ruled_nodes(graph, options), parts = request.axis.num_parts](
+                        const graph::Node& node, const LayoutOption& option) {
     if (node.def != &op::kVariable)
-      return style == nullptr || style->allows_node == nullptr || style->allows_node(node, option, parts);
+      return style == nullptr || style->allows_node == nullptr ||
+             style->allows_node(node, option, parts, ruled.contains({node.def, node.name}));
     const VariableFacts& fact = facts.at(node.attrs.get_text("name"));
     if (fact.pin != nullptr)
       return lies_alike(option.outputs[0], fact.pin->cut, node.outputs[0].shape, parts);

@@ -18,6 +18,8 @@ struct VariableUse {
   bool by_product = false;  // a matmul, or rows of a table
   bool per_expert = false;  // a matrix or a bias for each of a batch of products
   int rows = -1;            // the dimension of rows of an image, where it has values for each of its points
+  // Where a product reads a flattened image: how the variable lies where the image is cut in rows or columns.
+  std::vector<op::AxisCut> by_sides = {};
 };
 
 // What there is to cut in a model along an axis, as styles ask for it.
@@ -35,8 +37,10 @@ struct StyleRow {
   const char* doc;
   // Whether a variable of at least two dimensions may lie so. `can_be_cut`: some cut of it fits.
   bool (*allows)(const VariableUse& use, const op::AxisCut& cut, bool can_be_cut);
-  // Whether any other node may be cut so over so many positions; null: yes.
-  bool (*allows_node)(const graph::Node& node, const op::LayoutOption& option, int num_parts) = nullptr;
+  // Whether any other node may be cut so over so many positions; null: yes. `has_rule`: the rule of its op
+  // (OpDef::cut) can cut it.
+  bool (*allows_node)(const graph::Node& node, const op::LayoutOption& option, int num_parts,
+                      bool has_rule) = nullptr;
   // Whether the style fits a model; null: it fits all.
   bool (*fits)(const ModelFacts& facts) = nullptr;
   const char* lacks = "";  // what a model lacks that it does not fit, in words, with what to do
