@@ -89,5 +89,22 @@ TEST(InspectLayouts, NamesTheEdgesOfImages) {
   EXPECT_THAT(ran.out, HasSubstr("dim 2 -> dim 2 and its edges  local2/locally_connected2d"));
 }
 
+// A file may name the mesh and leave its product out, or be asked about another mesh than its own.
+TEST(InspectLayouts, TakesTheMeshOfTheFileOrOfTheOptionAsOtherCommandsDo) {
+  const Workspace w;
+  const std::string model = "[model]\nname = \"mnist-mlp\"\n[data]\nkind = \"synthetic\"\nshape = \"784\"\n";
+  w.write("mesh.toml", model + "[parallel]\nmesh = \"data=2,model=2\"\nstyle = \"tensor\"\n");
+  w.write("workers.toml", model + "[parallel]\nworkers = 4\nmesh = \"model=4\"\nstyle = \"tensor\"\n");
+  const Ran own = w.run({"inspect", "layouts", "mesh.toml"});
+  EXPECT_EQ(own.code, 0) << own.err;
+  EXPECT_THAT(own.out, HasSubstr("Axis model (2 positions)"));
+  const Ran other = w.run({"inspect", "layouts", "workers.toml", "--mesh", "model=10"});
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(other.out, HasSubstr("Axis model (10 positions)"));
+  const Ran memory = w.run({"inspect", "model", "workers.toml", "--mesh", "model=10"});
+  EXPECT_EQ(memory.code, 0) << memory.err;
+  EXPECT_THAT(memory.out, HasSubstr("model 9"));
+}
+
 }  // namespace
 }  // namespace trireme::system_test

@@ -26,9 +26,8 @@ struct Findings {
 };
 
 Status apply(const InspectModelArgs& args, job::Job& job) {
-  if (!args.mesh.empty()) job.parallel.mesh = args.mesh;
+  take_mesh(args.mesh, job);
   if (!args.style.empty()) job.options.set(job::kStyle.name, args.style);
-  job::take_workers_of_mesh(job, false);
   if (args.mesh.empty() && args.style.empty()) return {};
   job::Job checked = job;
   if (checked.data.path.empty()) checked.data.path = ".";  // the memory is known without the data
