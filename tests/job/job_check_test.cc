@@ -243,9 +243,14 @@ TEST(CheckJob, TakesChunksWhereAModelAxisMovesActivations) {
                                              {"parallel.fc_scheme=horizontal", "parallel.overlap_chunks=64"},
                                              {"parallel.style=tensor", "parallel.overlap_chunks=4"}})
     EXPECT_TRUE(check_with(with(more)).ok()) << check_with(with(more)).to_string();
+  // Defaults take back what a file says, with or without the axis.
+  const Status taken_back =
+      check_with({"parallel.style=price", "parallel.fc_scheme=broadcast", "parallel.overlap_chunks=1"});
+  EXPECT_TRUE(taken_back.ok()) << taken_back.to_string();
   const Case cases[] = {
-      {{"parallel.fc_scheme=vertical"}, "expected it not to be set without a model axis"},
-      {{"parallel.overlap_chunks=2"}, "expected it not to be set without a model axis"},
+      {{"parallel.style=tensor"}, "expected its default without a model axis"},
+      {{"parallel.fc_scheme=vertical"}, "expected its default without a model axis"},
+      {{"parallel.overlap_chunks=2"}, "expected its default without a model axis"},
       {with({"parallel.fc_scheme=diagonal"}), "expected one of: broadcast, vertical, horizontal"},
       {with({"parallel.overlap_chunks=0"}), "expected between 1 and 64"},
       {with({"parallel.overlap_chunks=65"}), "expected between 1 and 64"},
