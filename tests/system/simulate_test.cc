@@ -60,6 +60,37 @@ TEST(Simulate, AClusterFileSetsTheSceneForCollectivesAndJobs) {
       << "a slow machine and slow links";
 }
 
+TEST(Simulate, CoresAndTheirSpeedAreThoseOfTheMachinesOfATopology) {
+  const Workspace w;
+  const auto compute = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"simulate", "--json", "--ranks", "2", "--topology", "1gbe-rack"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Ran ran = w.run(all);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return Json::parse(ran.out)[0]["compute_seconds"].get<double>();
+  };
+  const double slow = compute({"--cores", "1", "--gflops", "1"});
+  EXPECT_LT(compute({"--cores", "1", "--gflops", "2"}), 0.7 * slow);
+  EXPECT_LT(compute({"--cores", "2", "--gflops", "1"}), 0.7 * slow);
+}
+
+TEST(Simulate, TheCollectiveOfTheJobIsSimulatedWhereItNamesOne) {
+  const Workspace w;
+  const auto algorithms = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"simulate", "--json", "--ranks", "2"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Ran ran = w.run(all);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    std::vector<std::string> names;
+    for (const Json& row : Json::parse(ran.out)) names.push_back(row["algorithm"]);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(algorithms({}), (Names{"ring", "fixed-tree"}));
+  EXPECT_EQ(algorithms({"--set", "parallel.collective=butterfly"}), Names{"butterfly"});
+  EXPECT_EQ(algorithms({"--set", "parallel.collective=butterfly", "--algorithm", "ring"}), Names{"ring"});
+}
+
 TEST(Simulate, AKilledRankFailsTheRowsAndIsNamed) {
   const Workspace w;
   const Ran ran = w.run(
@@ -79,6 +110,8 @@ TEST(Simulate, MistakesGetAClearMessageAndExitCodeTwo) {
       {{"simulate", "allreduce", "--topology", "fat-tree,q=3"}, "q: unknown key"},
       {{"simulate", "allreduce", "--ranks", "4", "--topology", "dgx1"}, "machines: got 4, expected 8"},
       {{"simulate", "allreduce", "--ranks", "0"}, "--ranks"},
+      {{"simulate", "--topology", "1gbe-rack", "--gbit", "10"}, "--gbit beside --topology"},
+      {{"simulate", "--topology", "1gbe-rack", "--latency-us", "1"}, "--latency-us beside --topology"},
       {{"simulate", "allreduce", "--bytes", "many"}, "not a size"},
       {{"simulate", "allreduce", "--algorithm", "star"}, "no allreduce algorithm 'star'; there are: ring"},
       {{"simulate", "allreduce", "--link", "fast"}, "link.bandwidth: got \"fast\""},

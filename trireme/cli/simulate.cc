@@ -24,6 +24,8 @@ namespace {
 using runtime::Task;
 
 constexpr std::uint64_t kDefaultSeed = 1;
+constexpr int kCores = 2;
+constexpr double kGflopsPerCore = 50, kLatencyUs = 25, kGbit = 10;
 
 struct SimulateArgs {
   JobSource job;
@@ -33,9 +35,9 @@ struct SimulateArgs {
   std::int64_t steps = 1;
   std::int64_t batch_per_rank = 32;
   std::string compute = "phantom";
-  std::vector<std::string> algorithms{"ring", "fixed-tree"};
-  double latency_us = 25, bandwidth_gbit = 10, gflops_per_core = 50;
-  int cores = 2;
+  std::vector<std::string> algorithms;  // empty: that of the job, or ring and fixed-tree
+  double latency_us = -1, bandwidth_gbit = 0, gflops_per_core = 0;  // not given
+  int cores = 0;
   std::uint64_t seed = kDefaultSeed;
   double jitter = 0;
   ClusterArgs cluster;
@@ -56,9 +58,23 @@ Status check_sets(const SimulateArgs& args) {
   return {};
 }
 
+// A topology or cluster says what links there are, which may differ from each other.
+Status check_links(const SimulateArgs& args) {
+  for (const auto& [name, given] :
+       {std::pair("--gbit", args.bandwidth_gbit > 0), {"--latency-us", args.latency_us >= 0}})
+    if (given && args.cluster.given())
+      return error(
+          Code::kInvalid,
+          "[simulate] {} beside --topology, --link or --cluster, which say what links there are; leave it "
+          "out, or take a --cluster file with other links",
+          name);
+  return {};
+}
+
 Task<void> load(runtime::Runtime& rt, const SimulateArgs& args, job::Job& job,
                 std::shared_ptr<const data::Dataset>& data, Status& status) {
   status = check_sets(args);
+  if (status.ok()) status = check_links(args);
   if (!status.ok()) co_return;
   Result<job::Job> loaded = co_await load_job(rt, args.job);
   status = loaded.status();
@@ -120,6 +136,11 @@ void print_row(const Json& r) {
       stdout);
 }
 
+void set_machine(const SimulateArgs& args, cost::MachineModel& machine) {
+  if (args.cores > 0) machine.cores = args.cores;
+  if (args.gflops_per_core > 0) machine.flops_per_second_per_core = args.gflops_per_core * 1e9;
+}
+
 start::SimulateOptions options_for(const SimulateArgs& args, const job::Job& job,
                                    const std::string& algorithm) {
   start::SimulateOptions o;
@@ -131,10 +152,11 @@ start::SimulateOptions options_for(const SimulateArgs& args, const job::Job& job
     o.job.train.batch = args.batch_per_rank * job.parallel.workers;
   }
   o.ranks_per_machine = args.ranks_per_machine;
-  o.machine.cores = args.cores;
-  o.machine.flops_per_second_per_core = args.gflops_per_core * 1e9;
-  o.link.latency_ns = from_seconds(args.latency_us * 1e-6);
-  o.link.bytes_per_second = args.bandwidth_gbit * 1e9 / 8;
+  o.machine.cores = kCores;
+  o.machine.flops_per_second_per_core = kGflopsPerCore * 1e9;
+  set_machine(args, o.machine);
+  o.link.latency_ns = from_seconds((args.latency_us >= 0 ? args.latency_us : kLatencyUs) * 1e-6);
+  o.link.bytes_per_second = (args.bandwidth_gbit > 0 ? args.bandwidth_gbit : kGbit) * 1e9 / 8;
   o.seed = args.seed;
   o.latency_jitter = args.jitter;
   return o;
@@ -151,8 +173,8 @@ Status check_phantom(const start::SimulateOptions& o) {
   return {};
 }
 
-// Where a topology or cluster was asked for, it says what machines and links there are; --seed and --jitter,
-// when given, come on top.
+// Where a topology or cluster was asked for, it says what machines and links there are; --cores, --gflops,
+// --seed and --jitter, when given, come on top.
 Status add_cluster(const SimulateArgs& args, runtime::RealRuntime& rt, start::SimulateOptions& o) {
   const int num_ranks = job::roles_of(o.job).world, num_machines = start::num_machines(o);
   TR_ASSIGN_OR_RETURN(runtime::WorldSpec world, load_cluster(args.cluster, num_machines, rt));
@@ -166,6 +188,7 @@ Status add_cluster(const SimulateArgs& args, runtime::RealRuntime& rt, start::Si
   if (world.topology.num_machines() < num_machines)
     return error(Code::kInvalid, "[simulate] {} ranks need {} machines: the topology has {}", num_ranks,
                  num_machines, world.topology.num_machines());
+  for (cost::MachineModel& machine : world.topology.machines) set_machine(args, machine);
   o.machine = world.topology.machines.front();
   o.link = cost::summarise(world.topology).typical;
   if (args.seed == kDefaultSeed) o.seed = world.seed;
@@ -208,6 +231,12 @@ Status check_model(const job::Job& job, std::shared_ptr<const data::Dataset> dat
   return start::check_cut(job, *data);
 }
 
+std::vector<std::string> algorithms_of(const SimulateArgs& args, const job::Job& job) {
+  if (!args.algorithms.empty()) return args.algorithms;
+  if (job.given_at.contains("parallel.collective")) return {job.parallel.collective};
+  return {"ring", "fixed-tree"};
+}
+
 int run_simulate(const SimulateArgs& args) {
   runtime::RealOptions real;
   real.name = "simulate";
@@ -217,9 +246,10 @@ int run_simulate(const SimulateArgs& args) {
   Status status;
   rt->run(load(*rt, args, job, data, status));
   if (!status.ok()) return print_error(status);
+  const std::vector<std::string> algorithms = algorithms_of(args, job);
   Json rows = Json::array();
   StatusLine line(stderr_terminal(), [&rt] { return rt->now(); });
-  for (const std::string& algorithm : args.algorithms) {
+  for (const std::string& algorithm : algorithms) {
     start::SimulateOptions options = options_for(args, job, algorithm);
     status = job::check_job(options.job);
     if (status.ok()) status = check_phantom(options);
@@ -227,10 +257,10 @@ int run_simulate(const SimulateArgs& args) {
     if (status.ok()) status = slow_down(args, options);
     if (status.ok()) status = check_model(options.job, data);
     if (!status.ok()) return print_error(status);
-    if (!args.json && &algorithm == &args.algorithms.front()) print_head(args, job);
+    if (!args.json && &algorithm == &algorithms.front()) print_head(args, job);
     const TimeNs before = rt->now();
     line.show(fmt::format("simulating {} virtual ranks with {} ({} of {}) ...", job.parallel.workers,
-                          algorithm, rows.size() + 1, args.algorithms.size()));
+                          algorithm, rows.size() + 1, algorithms.size()));
     const start::SimulateReport report = start::simulate_training(options, data);
     line.clear();
     for (const auto& rank : report.ranks)
@@ -268,16 +298,22 @@ std::function<int()> add_simulate(Options& app) {
   std::vector<std::string> algorithms;
   for (const collective::Algorithm& row : collective::algorithm_table())
     if (row.kind == collective::Kind::kAllreduce) algorithms.emplace_back(row.name);
-  app.add_option("--algorithm", args->algorithms, "Allreduce algorithms to compare")
+  app.add_option("--algorithm", args->algorithms,
+                 "Allreduce algorithms to compare. Default: parallel.collective of the job, or ring and "
+                 "fixed-tree where it says none")
       ->check(one_of(algorithms));
   app.add_option("--steps", args->steps, "Number of steps of a phantom run")->check(above_zero());
   app.add_option("--batch-per-rank", args->batch_per_rank, "Samples per rank of a phantom run")
       ->check(above_zero());
-  app.add_option("--latency-us", args->latency_us, "Latency of the links in microseconds")
+  app.add_option("--latency-us", args->latency_us, "Latency of the links in microseconds. Default: 25")
       ->check(zero_or_more());
-  app.add_option("--gbit", args->bandwidth_gbit, "Bandwidth of the links in Gbit/s")->check(above_zero());
-  app.add_option("--cores", args->cores, "Cores per machine")->check(above_zero());
-  app.add_option("--gflops", args->gflops_per_core, "GFLOP/s per core")->check(above_zero());
+  app.add_option("--gbit", args->bandwidth_gbit, "Bandwidth of the links in Gbit/s. Default: 10")
+      ->check(above_zero());
+  app.add_option("--cores", args->cores, "Cores per machine. Default: 2, or those of the topology or cluster")
+      ->check(above_zero());
+  app.add_option("--gflops", args->gflops_per_core,
+                 "GFLOP/s per core. Default: 50, or those of the topology or cluster")
+      ->check(above_zero());
   app.add_option("--seed", args->seed, "Seed of the jitter");
   app.add_option("--jitter", args->jitter, "Jitter of link latency, as a fraction")->check(number_in(0, 10));
   app.add_option("--slow", args->slow_texts, "Slow the machine of a rank down: rank=2,factor=4");
