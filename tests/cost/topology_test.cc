@@ -175,8 +175,26 @@ TEST(Topology, EveryPresetIsWhole) {
     EXPECT_EQ(t->name, p.name);
     expect_whole(*t);
   }
-  EXPECT_EQ(find_preset("dgx1").value()->make(4, {}).status().code(), Code::kInvalid);
+  for (const char* host : {"dgx1", "pcie"}) {
+    EXPECT_THAT(find_preset(host).value()->make(9, {}).status().message(),
+                ::testing::HasSubstr("got 9, expected 1 to 8"));
+    EXPECT_EQ(find_preset(host).value()->make(0, {}).status().code(), Code::kInvalid);
+  }
   EXPECT_THAT(find_preset("dgx9").status().message(), ::testing::HasSubstr("fdr-infiniband"));
+}
+
+TEST(Topology, TheFirstDevicesOfAHostAreAsFarFromEachOtherAsInAllOfIt) {
+  for (const char* host : {"dgx1", "pcie"}) {
+    const Topology all = *find_preset(host).value()->make(8, {});
+    for (const int n : {1, 2, 3, 4, 7}) {
+      const Result<Topology> some = find_preset(host).value()->make(n, {});
+      ASSERT_TRUE(some.ok()) << host << " " << n << ": " << some.status().message();
+      EXPECT_EQ(some->num_machines(), n);
+      expect_whole(*some);
+      for (int a = 0; a < n; ++a)
+        for (int b = 0; b < n; ++b) EXPECT_EQ(hops(*some, a, b), hops(all, a, b)) << host << n;
+    }
+  }
 }
 
 TEST(Topology, WhatMakesNoSenseIsRefused) {

@@ -148,20 +148,30 @@ Result<Topology> make_cloud(int n, const MachineModel& machine) {
   return named("cloud", std::move(t));
 }
 
-// The first `n` devices of a host that has `t`.
-Result<Topology> at_most(const char* name, int n, const Topology& t) {
-  if (n == t.num_machines()) return named(name, t);
-  return error(Code::kInvalid,
-               "[cost] preset {} has {} devices: got {}, expected {}; use another topology or {} ranks", name,
-               t.num_machines(), n, t.num_machines(), t.num_machines());
+// The first `n` devices of a host that has `t`: switches and the links between them stay.
+Result<Topology> at_most(const char* name, int n, Topology t) {
+  const int all = t.num_machines();
+  if (n < 1 || n > all)
+    return error(Code::kInvalid,
+                 "[cost] preset {} has {} devices: got {}, expected 1 to {}; use another topology or at most "
+                 "{} ranks",
+                 name, all, n, all, all);
+  const auto is_gone = [&](std::int32_t v) { return v >= n && v < all; };
+  std::erase_if(t.links, [&](const TopologyLink& l) { return is_gone(l.from) || is_gone(l.to); });
+  for (TopologyLink& l : t.links)
+    for (std::int32_t* v : {&l.from, &l.to})
+      if (*v >= all) *v -= all - n;
+  t.machines.resize(static_cast<std::size_t>(n));
+  if (!t.group.empty()) t.group.resize(static_cast<std::size_t>(n));
+  return named(name, std::move(t));
 }
 Result<Topology> make_dgx1(int n, const MachineModel& machine) {
-  TR_ASSIGN_OR_RETURN(const Topology t, dgx1({}, machine));
-  return at_most("dgx1", n, t);
+  TR_ASSIGN_OR_RETURN(Topology t, dgx1({}, machine));
+  return at_most("dgx1", n, std::move(t));
 }
 Result<Topology> make_pcie(int n, const MachineModel& machine) {
-  TR_ASSIGN_OR_RETURN(const Topology t, pcie_tree({}, machine));
-  return at_most("pcie", n, t);
+  TR_ASSIGN_OR_RETURN(Topology t, pcie_tree({}, machine));
+  return at_most("pcie", n, std::move(t));
 }
 
 constexpr std::array<Preset, 6> kPresets{{

@@ -112,7 +112,8 @@ struct SlimFlySpec {
 };
 Result<Topology> slim_fly(const SlimFlySpec& spec, const MachineModel& machine, const LinkModel& link);
 
-// Ready-made clusters. `ranks` machines; dgx1 and pcie have as many as they have and refuse more.
+// Ready-made clusters of so many machines; dgx1 and pcie have eight, of which fewer are the first ones, and
+// refuse more.
 struct Preset {
   const char* name;
   const char* doc;
