@@ -78,6 +78,37 @@ TEST(PredictReplicas, OneServersLinkCarriesEverybody) {
   EXPECT_NEAR(w.step(), 3, 0.05) << "the cycle of a worker";
 }
 
+// Exchanges within a replica are waited for under every rule, and hide what goes on beside them.
+TEST(PredictReplicas, ExchangesWithinReplicasAreWaitedFor) {
+  for (const Path path : {Path::kNone, Path::kAllreduce, Path::kServers}) {
+    World w(path == Path::kNone ? 1 : 4, path);
+    const double without = w.step();
+    w.plan.tile_seconds = 0.5;
+    EXPECT_NEAR(w.step(), without + 0.5, kClose);
+    EXPECT_NEAR(predict_replicas(w.plan, w.costs, w.replicas).axis_seconds, 0.5, kClose);
+  }
+  World hidden(4, Path::kServers);
+  hidden.replicas.traffic.hidden = true;
+  hidden.plan.tile_seconds = 2;
+  EXPECT_NEAR(hidden.step(), 4, kClose) << "the servers' link carries four, which is more";
+  hidden.plan.tile_seconds = 5;
+  EXPECT_NEAR(hidden.step(), 6, kClose);
+}
+
+// Servers have the parameters of all tiles: each tile pushes its own bucket to the same links.
+TEST(PredictReplicas, AllTilesOfAReplicaPushToTheSameServers) {
+  World w(4, Path::kServers);
+  w.plan.tiles = 2;
+  EXPECT_NEAR(w.step(), 1 + 8 + 8, kClose);
+  w.replicas.servers = 8;
+  EXPECT_NEAR(w.step(), 1 + 1 + 1, kClose) << "as many as there are workers: it is their own links";
+  w.replicas.servers = 1;
+  w.replicas.traffic.alone = true;
+  EXPECT_NEAR(w.step(), std::pow(std::pow(8, 4) + std::pow(5, 4), 0.25), kClose)
+      << "a replica alone waits for the pushes of both of its tiles";
+  EXPECT_NEAR(trade_of(w.plan, w.plan.buckets[0], w.replicas).seconds, 16, kClose);
+}
+
 TEST(PredictReplicas, SmallBucketsGoInAndOutAtTheSameTime) {
   World w(4, Path::kServers);
   w.plan.buckets[0].num_elems = 125'000'000;

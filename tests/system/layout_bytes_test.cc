@@ -106,5 +106,16 @@ TEST(InspectLayouts, TakesTheMeshOfTheFileOrOfTheOptionAsOtherCommandsDo) {
   EXPECT_THAT(memory.out, HasSubstr("model 9"));
 }
 
+TEST(Plan, AReplicaOfSeveralWorkersIsNotAWorkerAlone) {
+  const Workspace w;
+  const Ran one = w.run({"plan", "mnist-mlp", "--mesh", "data=1,model=4"});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_THAT(one.out, HasSubstr("One replica of 4 workers"));
+  EXPECT_THAT(one.out, ::testing::Not(HasSubstr("nothing travels")));
+  const Ran two = w.run({"plan", "mnist-mlp", "--mesh", "data=2,model=2", "--json"});
+  ASSERT_EQ(two.code, 0) << two.err;
+  EXPECT_EQ(Json::parse(two.out)["workers"], 4);
+}
+
 }  // namespace
 }  // namespace trireme::system_test

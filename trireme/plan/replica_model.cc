@@ -71,26 +71,32 @@ double memory_seconds(double bytes, const cost::MachineModel& machine) {
   return bytes / (machine.bytes_per_second * machine.speed);
 }
 
-// `pushing`: workers that send at the same time.
-ServerWay way_of(const Load& load, double pushing, const Replicas& r) {
+// `pushing`: replicas that send at the same time; each sends all of its tiles, which have their parameters at
+// the same servers. `load` is that of a tile.
+ServerWay way_of(const Load& load, double pushing, std::int32_t tiles, const Replicas& r) {
   const cost::LinkModel& link = r.rates.comm.link;
   const double servers = std::max(1, r.servers);
   // On a machine of both, the worker's own share does not travel.
   const double remote = r.colocated ? 1 / servers : 0, own = r.colocated ? 1 : 0;
+  const double all = pushing * tiles;
   const auto busiest = [&](double bytes) {
-    return std::max(bytes / servers * (pushing - own), bytes * (1 - remote)) / link.bytes_per_second +
-           pushing * to_seconds(link.message_overhead_ns);
+    return std::max(bytes / servers * (all - own), bytes * (1 - remote)) / link.bytes_per_second +
+           all * to_seconds(link.message_overhead_ns);
+  };
+  // A replica alone: a tile's own link, or that of a server, which all tiles send to at once.
+  const auto alone = [&](double bytes) {
+    return std::max(bytes * (1 - remote), tiles > 1 ? bytes * tiles / servers : 0) / link.bytes_per_second;
   };
   const double latency = to_seconds(link.latency_ns + link.message_overhead_ns);
   ServerWay way;
   way.in = busiest(load.push);
   way.out = busiest(load.pull);
-  way.there = load.push * (1 - remote) / link.bytes_per_second + latency;
-  way.back = load.pull * (1 - remote) / link.bytes_per_second + latency;
+  way.there = alone(load.push) + latency;
+  way.back = alone(load.pull) + latency;
   // Every push is read, and the sum and the values are read and written.
-  const double touched = (load.read * pushing + 4 * load.dense) / servers;
-  way.apply = memory_seconds(touched, r.rates.machine) + load.product * pushing / servers +
-              (pushing + 1) * to_seconds(r.rates.machine.op_overhead_ns);
+  const double touched = tiles * (load.read * pushing + 4 * load.dense) / servers;
+  way.apply = memory_seconds(touched, r.rates.machine) + load.product * all / servers +
+              (all + tiles) * to_seconds(r.rates.machine.op_overhead_ns);
   return way;
 }
 
@@ -106,7 +112,8 @@ class Model {
     StepPrediction p;
     p.compute_seconds = shape_.compute / pace() + coding();
     p.update_seconds = r_.traffic.updates_here ? update_ / pace() : 0;
-    double step = p.compute_seconds + p.update_seconds + passes();
+    p.axis_seconds = shape_.axis;
+    double step = p.compute_seconds + p.update_seconds + p.axis_seconds + passes();
     switch (r_.traffic.path) {
       case Path::kNone:
         break;
@@ -120,7 +127,7 @@ class Model {
         step = with_peers(step);
         break;
     }
-    p.exchange_seconds = std::max(0.0, step - p.compute_seconds - p.update_seconds);
+    p.exchange_seconds = std::max(0.0, step - p.compute_seconds - p.update_seconds - p.axis_seconds);
     return p;
   }
 
@@ -146,6 +153,9 @@ class Model {
     std::sort(fastest_first.begin(), fastest_first.end(), std::greater<>());
     return fastest_first[std::min(static_cast<std::size_t>(quorum()), fastest_first.size()) - 1];
   }
+
+  // What a replica is busy with by itself: its work, and the exchanges that this waits for.
+  double own_seconds() const { return shape_.compute / pace() + shape_.axis; }
 
   double passes() const {
     if (r_.traffic.passes == 0) return 0;
@@ -173,18 +183,17 @@ class Model {
   }
 
   double with_servers(double step) const {
-    const ServerWay all = way_of(all_, workers(), r_);
+    const ServerWay all = way_of(all_, workers(), plan_.tiles, r_);
     const double often = 1 / every(0, 0), busiest = std::max(all.in, all.out);
     // All began together and trade at the same steps, so they meet at the servers.
     if (r_.traffic.hidden && r_.traffic.every > 1)
-      return step + std::max({0.0, all.alone() - shape_.compute, busiest - shape_.compute}) * often;
+      return step + std::max({0.0, all.alone() - own_seconds(), busiest - own_seconds()}) * often;
     if (r_.traffic.hidden) return std::max(step, busiest * often);
     if (!r_.traffic.alone && !r_.traffic.slack) return lock_step(often);
     const double bound = (busiest + all.apply) * often;
     if (!r_.traffic.alone || r_.servers > 1 || !r_.colocated) return queued(cycle(often), bound);
     // The worker on the only server's machine needs no link; the others share what that link carries.
-    const double local = shape_.compute / pace() + all.apply / workers() * often,
-                 remote = queued(cycle(often), bound);
+    const double local = own_seconds() + all.apply / workers() * often, remote = queued(cycle(often), bound);
     return workers() / (1 / local + (workers() - 1) / remote);
   }
 
@@ -236,22 +245,22 @@ class Model {
   // A worker alone with the servers: only its own pushes are in its way.
   double cycle(double often) const {
     const double latest = last_pull([&](std::size_t bucket) {
-      const ServerWay way = way_of(load(bucket), workers(), r_);
+      const ServerWay way = way_of(load(bucket), workers(), plan_.tiles, r_);
       return WayPrices{{way.there, kIn}, {way.apply / workers(), kNone}, {way.back, kNone}};
     });
     const double compute = shape_.compute / pace();
-    return compute + std::max(0.0, latest - compute) * often;
+    return own_seconds() + std::max(0.0, latest - compute) * often;
   }
 
   // All push at the same time: buckets go through the links in, the servers and the links out in turn.
   double lock_step(double often) const {
     const double out = last_pull([&](std::size_t bucket) {
-      const ServerWay way = way_of(load(bucket), quorum(), r_);
+      const ServerWay way = way_of(load(bucket), quorum(), plan_.tiles, r_);
       return WayPrices{{way.in, kIn}, {way.apply, kServers}, {way.out, kOut}};
     });
     const double compute = shape_.compute / pace();
     const double latency = 2 * to_seconds(r_.rates.comm.link.latency_ns);
-    return compute + std::max(0.0, out + latency - compute) * often;
+    return own_seconds() + std::max(0.0, out + latency - compute) * often;
   }
 
   double with_peers(double step) const {
@@ -286,7 +295,7 @@ BucketTrade trade_of(const Plan& plan, const Bucket& bucket, const Replicas& rep
     trade.seconds = trade.bytes_out / replicas.rates.comm.link.bytes_per_second +
                     memory_seconds(load.code * (1 + replicas.traffic.copies), replicas.rates.machine);
   } else if (replicas.traffic.path == Path::kServers) {
-    const ServerWay way = way_of(load, plan.workers(), replicas);
+    const ServerWay way = way_of(load, plan.workers(), plan.tiles, replicas);
     trade.bytes_out = load.push;
     trade.bytes_in = load.pull;
     trade.seconds = way.in + way.out + way.apply + memory_seconds(load.code, replicas.rates.machine);

@@ -41,7 +41,8 @@ const plan::Bucket& bucket_of(const plan::Plan& plan, const std::string& paramet
 }
 
 std::string why_dense(const TensorReport& t, const PlanReport& report, const job::Job& job) {
-  if (report.plan.workers() == 1 && report.servers == 0) return "one worker: nothing travels";
+  if (report.plan.workers() == 1 && report.servers == 0)
+    return report.plan.tiles > 1 ? "one replica: no gradients travel" : "one worker: nothing travels";
   if (t.prices.prices.size() == 1)
     return t.prices.shape.num_elems() < job.parallel.codec_options.integer(codec::kLeast)
                ? "too short to encode (parallel.codec_least)"
@@ -78,6 +79,12 @@ TensorReport report_tensor(TensorPrices prices, const PlanReport& report, const 
 }
 
 std::string verdict_of(const PlanReport& r) {
+  if (r.plan.workers() == 1 && r.servers == 0 && r.plan.tiles > 1)
+    return fmt::format(
+        "One replica of {} workers: no gradients travel between replicas; within it a worker sends {} a "
+        "step.",
+        r.plan.mesh().num_ranks(),
+        format_bytes(static_cast<std::uint64_t>(r.plan.tile_bytes * r.plan.logical_shards)));
   if (r.plan.workers() == 1 && r.servers == 0)
     return "One worker: nothing travels; try --workers 4 --link 1gbit,50us.";
   const std::string sends = fmt::format("A worker sends {} a step of {} of gradients",
@@ -142,7 +149,7 @@ Json to_json(const PlanReport& r) {
                        {"reducer", c.sum},
                        {"exchange_seconds", c.seconds},
                        {"step_seconds", c.step_seconds}});
-  return {{"workers", r.plan.workers()},
+  return {{"workers", r.plan.mesh().num_ranks()},
           {"servers", r.servers},
           {"agreement", r.plan.agreement},
           {"asked", job::word_of(r.asked)},
