@@ -91,6 +91,18 @@ TEST(Simulate, TheCollectiveOfTheJobIsSimulatedWhereItNamesOne) {
   EXPECT_EQ(algorithms({"--set", "parallel.collective=butterfly", "--algorithm", "ring"}), Names{"ring"});
 }
 
+// What is behind the last gradient of a worker alone are updates.
+TEST(Simulate, AWorkerAloneExposesNoCommunication) {
+  const Workspace w;
+  const Ran ran = w.run({"simulate", "--json", "--ranks", "1", "--set", "model.name=speech-42m",
+                         "data.kind=synthetic", "data.shape=440", "data.classes=8192"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json row = Json::parse(ran.out)[0];
+  EXPECT_EQ(row["exposed_comm_seconds"], 0);
+  EXPECT_NEAR(row["compute_seconds"].get<double>(), row["step_seconds"].get<double>(),
+              0.01 * row["step_seconds"].get<double>());
+}
+
 TEST(Simulate, AKilledRankFailsTheRowsAndIsNamed) {
   const Workspace w;
   const Ran ran = w.run(

@@ -288,6 +288,17 @@ TEST(Mesh, SumsUpByAxis) {
   EXPECT_EQ(to_json(s)["mesh"], "data=2,model=2");
 }
 
+TEST(Mesh, BytesOfAxesAreThoseOfStepsWithoutEvaluations) {
+  const auto data = testing::tiny_pictures(96, 24);
+  const auto sent = [&](std::int64_t eval_steps) {
+    VirtualRuns runs;
+    job::Job job = on_mesh(testing::tiny_job(), "data=2,model=2");
+    job.train.eval_steps = eval_steps;
+    return runs.train(job, data).summary().bytes_by_axis;
+  };
+  EXPECT_EQ(sent(1), sent(1000));
+}
+
 // Layouts of a checkpoint are of the run; its tensors are the model's.
 TEST(Mesh, CheckpointsAreOfTheModel) {
   const auto data = testing::tiny_pictures(96, 24);

@@ -23,9 +23,15 @@ Result<std::unique_ptr<MeshLines>> MeshLines::make(comm::Group& workers, const p
 
 std::map<std::string, double> MeshLines::bytes_sent() const {
   if (model_ == nullptr) return {};
-  return {{parallel::kDataAxis, static_cast<double>(data_->stats().own_bytes)},
-          {parallel::kModelAxis, static_cast<double>(model_->stats().own_bytes) +
-                                     (exchange_ != nullptr ? exchange_->bytes_sent() : 0)}};
+  std::map<std::string, double> bytes{{parallel::kDataAxis, static_cast<double>(data_->stats().own_bytes)},
+                                      {parallel::kModelAxis, static_cast<double>(model_->stats().own_bytes)}};
+  if (exchange_ != nullptr) bytes[parallel::kModelAxis] += exchange_->bytes_sent();
+  for (const auto& [axis, left_off] : left_off_) bytes[axis] -= left_off;
+  return bytes;
+}
+
+void MeshLines::leave_off(const std::map<std::string, double>& before) {
+  for (const auto& [axis, now] : bytes_sent()) left_off_[axis] += now - before.at(axis);
 }
 
 std::unique_ptr<comm::HostOpTable> MeshLines::make_host_ops(std::uint32_t num_shards) const {

@@ -29,6 +29,8 @@ class MeshLines {
   const comm::AxisExchange* exchange() const { return exchange_.get(); }
   // What this rank sent along each axis that has several ranks; empty where a replica is one rank.
   std::map<std::string, double> bytes_sent() const;
+  // What was sent since bytes_sent() was `before` counts no more: evaluations are no part of steps.
+  void leave_off(const std::map<std::string, double>& before);
   int replica() const { return replica_; }
   int tile() const { return tile_; }
 
@@ -43,6 +45,7 @@ class MeshLines {
   comm::Group& workers_;
   std::unique_ptr<comm::Group> data_, model_;  // null: all workers; nobody else
   std::shared_ptr<comm::AxisExchange> exchange_;
+  std::map<std::string, double> left_off_;  // bytes of each axis
   int replica_ = 0, tile_ = 0;
 };
 

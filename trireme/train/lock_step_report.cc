@@ -2,6 +2,7 @@
 #include "trireme/train/lock_step_worker.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "trireme/job/job_options.h"
 #include "trireme/prepare/memory_estimate.h"
@@ -13,7 +14,8 @@ using runtime::Task;
 
 namespace {
 
-// Sums of `steps` steps of rank 0. What ranks exchange beside the axes (checkpoints, hashes) is in neither.
+// Sums of `steps` steps of rank 0. What ranks exchange beside the axes (checkpoints, hashes) is in neither,
+// and bytes of evaluations are not in those of steps.
 void report_mesh(const engine::MeshLines& lines, const engine::StepOutput& totals, double steps,
                  record::Summary& s) {
   s.bytes_by_axis = lines.bytes_sent();
@@ -45,6 +47,7 @@ record::WorkerShare LockStepWorker::own_share() const {
   s.compute_seconds = to_seconds(totals_.compute_ns);
   s.exposed_seconds = to_seconds(totals_.exposed_ns);
   s.data_seconds = to_seconds(totals_.data_ns);
+  if (group_.world() == 1) s.compute_seconds += std::exchange(s.exposed_seconds, 0);
   s.bytes_sent = static_cast<double>(group_.stats().bytes_sent);
   const prepare::Prepared& prepared = *start_.prepared;
   const auto memory = prepare::estimate_rank(c_.job, prepared, rt_.compute_threads(), lines_->replica());
@@ -78,6 +81,10 @@ record::Summary LockStepWorker::summarise() const {
   s.compute_seconds = to_seconds(totals_.compute_ns) / n;
   s.exposed_seconds = to_seconds(totals_.exposed_ns) / n;
   s.data_wait_seconds = to_seconds(totals_.data_ns) / n;
+  if (group_.world() == 1) {  // it waits for nobody: what is behind backward are updates
+    s.compute_seconds += s.exposed_seconds;
+    s.exposed_seconds = 0;
+  }
   s.per_worker = shares_;
   if (plan().tiles > 1) {
     s.mesh = mesh_text(plan().mesh());

@@ -162,8 +162,10 @@ Task<Status> LockStepWorker::evaluate(bool at_end, bool logged) {
   const std::int64_t epoch = (at().batches + per_epoch() - 1) / per_epoch();
   std::vector<engine::Part> parts{validates ? engine::Part::kValidation : engine::Part::kTest};
   for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::map<std::string, double> sent = lines_->bytes_sent();
     Result<engine::EvalOutput> result = co_await replica_->evaluate(at().steps, parts[i]);
     if (!result.ok()) co_return result.status();
+    lines_->leave_off(sent);
     account_.keep_result(parts[i], *result);
     tested_ = tested_ || parts[i] == engine::Part::kTest;
     if (i == 0 && logged) save_.improved = account_.take_evaluation(parts[0], *result);
