@@ -1,6 +1,6 @@
 // How a worker at its own pace begins: its servers, its replicas, what a checkpoint gives back.
-#include "trireme/engine/move_state.h"
 #include "trireme/engine/replica_checkpoint.h"
+#include "trireme/engine/state/move_state.h"
 #include "trireme/engine/state/share_weights.h"
 #include "trireme/train/leased_worker_parts.h"
 #include "trireme/train/server_role.h"

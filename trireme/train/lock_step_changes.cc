@@ -1,8 +1,8 @@
 // What changes while a run goes on: who has which shards, and what gradients travel in.
 #include "trireme/train/lock_step_worker.h"
 
-#include "trireme/engine/move_state.h"
 #include "trireme/engine/shard_state.h"
+#include "trireme/engine/state/move_state.h"
 #include "trireme/train/balance.h"
 
 namespace trireme::train {

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "trireme/engine/first_broken.h"
-#include "trireme/engine/move_state.h"
 #include "trireme/engine/replica_check.h"
 #include "trireme/engine/shard_state.h"
+#include "trireme/engine/state/move_state.h"
 #include "trireme/train/replica_leases.h"
 
 namespace trireme::train {

@@ -1,7 +1,7 @@
 #include "trireme/train/replica_ranks.h"
 
-#include "trireme/engine/move_state.h"
 #include "trireme/engine/share_text.h"
+#include "trireme/engine/state/move_state.h"
 #include "trireme/plan/slots.h"
 #include "trireme/tensor/host_zeros.h"
 #include "trireme/train/joined_tensor.h"

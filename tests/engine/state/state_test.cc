@@ -9,11 +9,11 @@
 
 #include "tests/engine/state/cluster.h"
 #include "trireme/engine/first_broken.h"
-#include "trireme/engine/move_state.h"
 #include "trireme/engine/replica_check.h"
 #include "trireme/engine/shard_state.h"
 #include "trireme/engine/share_text.h"
 #include "trireme/engine/state/initial_values.h"
+#include "trireme/engine/state/move_state.h"
 #include "trireme/engine/state/piece_stream.h"
 #include "trireme/engine/state/save_pieces.h"
 #include "trireme/engine/state/stored_state.h"

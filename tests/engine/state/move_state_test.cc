@@ -1,4 +1,4 @@
-#include "trireme/engine/move_state.h"
+#include "trireme/engine/state/move_state.h"
 
 #include <gtest/gtest.h>
 
