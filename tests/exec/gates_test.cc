@@ -97,6 +97,39 @@ TEST(Gates, OpenedBeforeTheRunDoNotHoldItAndCloseWithIt) {
   });
 }
 
+// Two products, of which the second is bound to memory that is somebody else's until its gate opens.
+TEST(Gates, StandBeforeWhatWritesAnOutput) {
+  Graph graph;
+  Builder b(graph);
+  const Value x = b.input("x", kF32, {2});
+  const Value first = b.mul(x, x);
+  b.output("first", first);
+  b.output("second", b.mul(first, x));
+  ASSERT_TRUE(b.status().ok());
+  CompileOptions options;
+  options.bound = {"first", "second"};
+  options.notices = {{"first", ""}, {"second", ""}};
+  options.gates = {{.variables = {}, .outputs = {"second"}}};
+  const auto compiled = *compile(graph, options);
+  EXPECT_FALSE(compiled->is_behind(0, 0));
+  EXPECT_TRUE(compiled->is_behind(1, 0));
+  on_all([&](Runtime& rt) -> Task<void> {
+    const Tensor one = tensor({0, 0}), same = tensor({7, 7});
+    auto e = *make_execution(rt, compiled, {.bindings = {{"first", one}, {"second", same}}});
+    EXPECT_TRUE(e->feed("x", tensor({1, 2})).ok());
+    e->on_notice([&](int notice, const std::shared_ptr<Event>&) {
+      if (notice == 1) return;
+      EXPECT_EQ(bits(one), bits(tensor({1, 4})));
+      EXPECT_EQ(bits(same), bits(tensor({7, 7}))) << "nobody may write there yet";
+      e->open(0);
+    });
+    EXPECT_TRUE((co_await e->run()).ok());
+    EXPECT_EQ(bits(same), bits(tensor({1, 8})));
+  });
+  options.bound = {"first"};
+  EXPECT_EQ(compile(graph, options).status().code(), Code::kNotFound) << "its memory is nobody else's";
+}
+
 // y = (x * a) * a, read before and behind the first product.
 TEST(Gates, StandBeforeReadersUpToAnOutputOrBehindIt) {
   Graph graph;

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <vector>
+
+#include "trireme/tensor/host_memory.h"
 
 namespace trireme {
 namespace {
@@ -48,6 +51,47 @@ TEST(HostZeros, ThatAreGivenBackTakeNoMemoryUntilTheyAreWrittenAgain) {
   EXPECT_EQ(buffer.data()[2], std::byte{0});
   EXPECT_EQ(buffer.data()[3], std::byte{7});
   give_back_pages(nullptr, 0);
+}
+
+// As much as is resident of memory that several processes may have mapped.
+TEST(HostZeros, OfASharedFileAreGivenBackToo) {
+  constexpr std::size_t kBytes = 1U << 20U;
+  const int fd = ::memfd_create("host_zeros_test", 0);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(::ftruncate(fd, kBytes), 0);
+  auto* const at =
+      static_cast<std::byte*>(::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+  std::fill(at, at + kBytes, std::byte{7});
+  give_back_pages(at + 4096, kBytes - 8192);
+  EXPECT_EQ(resident_bytes(at, kBytes), 8192U);
+  EXPECT_EQ(at[kBytes / 2], std::byte{0});
+  EXPECT_EQ(at[0], std::byte{7});
+  ::munmap(at, kBytes);
+  ::close(fd);
+}
+
+TEST(GivenPages, AreNotCountedUntilTheyAreTakenAgain) {
+  constexpr std::size_t kBytes = 1U << 20U;
+  const std::int64_t before = host_memory().live_bytes;
+  {
+    auto buffer = *allocate_host_zeros(4 * kBytes);
+    GivenPages given;
+    EXPECT_TRUE(given.is_empty());
+    given.leave(kBytes);
+    EXPECT_EQ(host_memory().live_bytes - before, 3 * kBytes);
+    given.give_back(buffer.data() + kBytes, kBytes);
+    EXPECT_EQ(host_memory().live_bytes - before, 2 * kBytes);
+    restart_host_peak();
+    given.take_again();
+    EXPECT_EQ(host_memory().live_bytes - before, 4 * kBytes);
+    EXPECT_EQ(host_memory().peak_bytes - before, 4 * kBytes);
+    given.give_back(buffer.data(), 4 * kBytes);
+    EXPECT_EQ(host_memory().live_bytes, before);
+    const GivenPages moved = std::move(given);
+    EXPECT_FALSE(moved.is_empty());
+    EXPECT_EQ(host_memory().live_bytes, before);
+  }
+  EXPECT_EQ(host_memory().live_bytes, before);
 }
 
 }  // namespace

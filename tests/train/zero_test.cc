@@ -82,6 +82,47 @@ TEST_P(Zero, GoesOnAtAnotherLevelWithOtherWorkers) {
 INSTANTIATE_TEST_SUITE_P(Tiny, Zero, ::testing::ValuesIn(divided_cases()),
                          [](const auto& info) { return info.param.name; });
 
+// A model of many buckets, whose gradients and gathered parameters use memory in turn.
+job::Job deep_job() {
+  job::Job job = tiny_job();
+  const Json wide{{"kind", "dense"}, {"out", 24}, {"activation", "relu"}}, norm{{"kind", "layer_norm"}};
+  job.model.layers = {wide, norm, wide, wide, norm, wide, wide, {{"kind", "classifier"}}};
+  job.train.optimizer.kind = "adam";
+  job.train.optimizer.lr = 0.01;
+  return job;
+}
+
+TEST(ZeroOfManyBuckets, GivesTheSameBitsWhileBucketsUseMemoryInTurn) {
+  const auto data = tiny_pictures(96, 24);
+  const std::string expected = hash_virtual(at_level(deep_job(), 0, 1), data);
+  for (const std::int64_t level : {2, 3})
+    for (const char* overlap : {"buckets", "full", "none"}) {
+      job::Job job = deep_job();
+      job.parallel.overlap = overlap;
+      for (const int workers : {2, 3, 4})
+        EXPECT_EQ(hash_virtual(at_level(job, level, workers), data), expected)
+            << overlap << ", level " << level << ", " << workers << " workers";
+      EXPECT_EQ(hash_in_process(at_level(job, level, 3), data), expected) << overlap << ", threads";
+    }
+  const std::string cut = hash_virtual(on_mesh(deep_job(), 0, "data=1,model=2"), data);
+  for (const std::int64_t level : {2, 3})
+    EXPECT_EQ(hash_virtual(on_mesh(deep_job(), level, "data=2,model=2"), data), cut) << "level " << level;
+}
+
+TEST(ZeroOfManyBuckets, EndsWithAllRanksWhereALossBreaks) {
+  job::Job job = deep_job();
+  job.train.optimizer.kind = "sgd";
+  job.train.optimizer.lr = 1e30;
+  for (const std::int64_t level : {2, 3}) {
+    VirtualRuns runs;
+    const RunOutcome broken = runs.train(at_level(job, level, 4), tiny_pictures(96, 24));
+    for (const auto& rank : broken.ranks) {
+      ASSERT_FALSE(rank.ok()) << "level " << level;
+      EXPECT_THAT(std::string(rank.status().message()), HasSubstr("is not a number")) << "level " << level;
+    }
+  }
+}
+
 TEST(ZeroOnAMesh, DividesEveryPartOfTheModelAmongItsReplicas) {
   for (const char* name : {"momentum", "adam", "normed", "clipped", "text", "bf", "frozen"}) {
     const std::vector<TinyCase> cases = tiny_cases();

@@ -56,7 +56,10 @@ class Maker {
     spec.num_elems = bucket.num_elems;
     spec.num_shards = plan().logical_shards;
     spec.collective = bucket.collective;
-    spec.private_memory = plan().zero_level() >= 2;
+    if (options_.turns != nullptr) {
+      spec.vectors_in = options_.turns;
+      spec.vectors_at = prepared_.places.offsets[b];
+    }
     if (options_.scattered) {
       spec.scattered = prepare::parameter_elems(bucket);
       // The room at the end is empty: a bucket without statistics has no rest to add.

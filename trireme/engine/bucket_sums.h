@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "trireme/comm/device/device_sum.h"
+#include "trireme/comm/sum/gradient_memory.h"
 #include "trireme/comm/sum/gradient_sum.h"
 #include "trireme/engine/gpu_side.h"
 #include "trireme/prepare/prepared.h"
@@ -16,6 +17,7 @@ struct BucketSumsOptions {
   // Where weights are shared and updates need not wait: a worker needs the sum of its part only.
   bool scattered = false;
   std::shared_ptr<comm::DeviceSum> device_sum;  // not null: gradients are added on GPUs
+  std::shared_ptr<comm::GradientMemory> turns;  // not null: buckets use it in turn (Prepared::places)
 };
 
 using BucketSums = std::vector<std::unique_ptr<comm::GradientSum>>;

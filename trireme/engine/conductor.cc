@@ -4,6 +4,10 @@
 
 namespace trireme::engine {
 
+namespace {
+constexpr std::uint16_t kBehindSum = 1;  // a second call of a sum's slot
+}  // namespace
+
 using plan::ActionKind;
 using runtime::Task;
 
@@ -90,7 +94,8 @@ void Conductor::has_ended(Index action, const Status& status) {
   } else {
     if (failure_.ok()) failure_ = status;
     progress_->drop_waiting();
-    if (has_gates()) o_.runs->cancel(status);  // nobody opens its layers any more
+    // Nobody opens its layers any more.
+    if (has_gates() || o_.turns->take_turns()) o_.runs->cancel(status);
   }
   if (ended_ != nullptr) ended_->set(true);
 }
@@ -112,12 +117,6 @@ Task<Status> Conductor::exchange(std::size_t bucket) {
 Task<Status> Conductor::sum(std::size_t bucket) {
   TR_CO_RETURN_IF_ERROR(co_await exchange(bucket));
   if (!kept_.empty()) add_kept(bucket);
-  // What updates do not wait for is known of the replica's own part only.
-  const bool divides = plan().zero_level() >= 2;
-  if (divides && !waits()) {
-    const comm::Chunk own = prepare::own_part(plan(), plan().buckets[bucket], o_.replica);
-    (*o_.sums)[bucket]->give_back(own.begin, own.end);
-  }
   co_return Status();
 }
 
@@ -135,7 +134,10 @@ void Conductor::add_kept(std::size_t bucket) {
 Task<Status> Conductor::update(std::size_t bucket) {
   Status status;
   if (decided_.applied) status = co_await apply(bucket);
-  if (plan().zero_level() >= 2) (*o_.sums)[bucket]->give_back(0, 0);
+  // Others may read gradients of this rank. At lower levels parameters have been gathered since.
+  if (status.ok() && plan().zero_level() == 3 && !waits())
+    status = co_await meet(slots().sum(bucket), kBehindSum);
+  if (status.ok() && o_.turns->take_turns()) o_.turns->applied(bucket);
   co_return status;
 }
 
@@ -163,10 +165,11 @@ Task<Status> Conductor::by_rule(Index action) {
   co_return co_await update(bucket);
 }
 
-// Shared weights: everybody has updated its part, and has read what it needs of this worker's gradients.
-Task<Status> Conductor::meet(std::uint16_t slot) {
+// Everybody has updated its part, and has read what it needs of this worker's gradients.
+Task<Status> Conductor::meet(std::uint16_t slot, std::uint16_t iteration) {
   comm::Call call;
   call.step = static_cast<std::uint32_t>(step_.step);
+  call.iteration = iteration;
   call.slot = slot;
   call.label = fmt::format("update {}", slot);
   co_return co_await o_.peers->barrier(std::move(call));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trireme/agree/agree.h"
+#include "trireme/engine/gradient_turns.h"
 #include "trireme/engine/shard_runs.h"
 #include "trireme/engine/step_progress.h"
 #include "trireme/engine/updates.h"
@@ -29,10 +30,10 @@ struct ConductorOptions {
   ShardRuns* runs = nullptr;
   Updates* updates = nullptr;
   WeightGathers* gathers = nullptr;
+  GradientTurns* turns = nullptr;
   const StepTrace* trace = nullptr;
   const std::vector<collective::LeafRun>* owners = nullptr;
   bool shared = false;  // weights: the peers meet after an update
-  int replica = 0;      // that this rank is of
 };
 
 // On the loop of one Runtime; all that the options point to outlives it.
@@ -81,7 +82,7 @@ class Conductor {
   runtime::Task<Status> vote();
   runtime::Task<Status> exchange(std::size_t bucket);
   void add_kept(std::size_t bucket);
-  runtime::Task<Status> meet(std::uint16_t slot);
+  runtime::Task<Status> meet(std::uint16_t slot, std::uint16_t iteration = 0);
   void has_ended(Index action, const Status& status);
   runtime::Task<void> wait_for_an_end();
 

@@ -50,6 +50,7 @@ struct Replica::State {
   GpuSide gpu;
   StepTrace trace;
   std::unique_ptr<Weights> weights;
+  std::shared_ptr<comm::GradientMemory> turns;  // of buckets; null: each has its own
   BucketSums sums;
   std::unique_ptr<agree::Agreement> rule;
   std::unique_ptr<Steps> steps;
@@ -97,6 +98,8 @@ Status Replica::State::make_model(const agree::AgreementRow& row) {
   sum_options.leased = row.pace != agree::Pace::kStep;
   sum_options.scattered = (shares() || plan().zero_level() > 0) && prepared->finite_check == nullptr;
   sum_options.device_sum = links.device_sum;
+  if (const std::int64_t elems = prepared->places.num_elems; elems > 0)
+    sum_options.turns = turns = std::make_shared<comm::GradientMemory>(rt, peers(), elems);
   TR_ASSIGN_OR_RETURN(sums, make_sums(rt, peers(), job, *prepared, gpu, sum_options));
   return {};
 }
@@ -288,9 +291,13 @@ Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
   const int replica = p.mesh.replica_of(p.group.rank()), replicas = p.mesh.num_replicas();
   const BatchRange own = batches_of_replica(p.prepared->eval->graph(), batches, replica, replicas);
   WeightGathers& gathers = p.steps->gathers();
+  // Room for whole parameters is where gradients were.
+  const bool makes_room = gathers.divides_parameters() && p.turns != nullptr;
+  if (makes_room) p.turns->give_back();
   TR_CO_RETURN_IF_ERROR(co_await gathers.gather_all(static_cast<std::uint32_t>(step)));
   Status status = co_await p.evaluator->run(part, own.begin, own.end, values);
   gathers.give_back_all();
+  if (makes_room) p.turns->take_again();
   if (!status.ok()) co_return status;
   if (!p.mesh.speaks(p.group.rank())) std::fill(values.begin(), values.end(), 0.0F);
   // Every entry is of one rank and zero elsewhere, so any order of summation gives the same bits.

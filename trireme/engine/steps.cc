@@ -107,6 +107,7 @@ void Steps::make_gathers() {
   o.weights = o_.weights;
   o.runs = runs_.get();
   gathers_ = std::make_unique<WeightGathers>(rt_, o);
+  turns_ = std::make_unique<GradientTurns>(o_.prepared->places, *runs_);
 }
 
 Status Steps::make_conductor(collective::LeafRun run) {
@@ -120,7 +121,7 @@ Status Steps::make_conductor(collective::LeafRun run) {
   o.runs = runs_.get();
   o.updates = updates_.get();
   o.gathers = gathers_.get();
-  o.replica = peers().rank();
+  o.turns = turns_.get();
   o.trace = o_.trace;
   o.owners = o_.owners;
   o.shared = o_.shared;
@@ -148,6 +149,7 @@ void Steps::begin(const StepInput& input) {
   now_.exchange_early = input.num_batches == 1 && plan().overlap != plan::Overlap::kNone;
   now_.failure = {};
   now_.pending.assign(runs_->size(), coming_);
+  turns_->begin();
   conductor_->expect(input);
 }
 
@@ -164,7 +166,8 @@ void Steps::on_notice(std::size_t place, int notice, const std::shared_ptr<Event
   if (!o_.prepared->gathers.empty()) gathers_->on_notice(notice);
   if (o_.gpu->queue == nullptr && o_.gpu->mirror != nullptr && !now_.exchange_early) return;
   if (now_.failure.ok()) now_.failure = loss_->on_notice(place, notice, point);
-  if (o_.gpu->queue != nullptr || !now_.failure.ok() || loss_->broken_place() >= 0) return;
+  if (!now_.failure.ok() || loss_->broken_place() >= 0) return turns_->open_all();  // nothing is added
+  if (o_.gpu->queue != nullptr) return;
   const int bucket = o_.prepared->bucket_of_notice[static_cast<std::size_t>(notice)];
   if (bucket >= 0) has_come(place, o_.prepared->parts.final_after[static_cast<std::size_t>(bucket)]);
 }
@@ -199,6 +202,7 @@ Task<Status> Steps::run_shard(std::size_t place) {
   Status status = co_await runs_->run(place, number, now_.batch[place], open);
   if (status.ok()) status = now_.failure;
   if (status.ok()) status = co_await loss_->on_end(place);
+  if (!status.ok() && turns_->take_turns()) runs_->cancel(status);  // others would wait for its gradients
   o_.trace->note(fmt::format("shard {}", runs_->shard_at(place)), "compute", static_cast<int>(place), began);
   co_return status;
 }

@@ -101,6 +101,7 @@ class Steps {
   std::unique_ptr<Updates> updates_;
   std::unique_ptr<ShardRuns> runs_;
   std::unique_ptr<WeightGathers> gathers_;
+  std::unique_ptr<GradientTurns> turns_;
   std::unique_ptr<Conductor> conductor_;
   std::unique_ptr<BatchFeed> feed_;
   Now now_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "trireme/prepare/own_update.h"
-#include "trireme/tensor/host_zeros.h"
 
 namespace trireme::engine {
 
@@ -23,6 +22,7 @@ Task<Status> WeightGathers::gather(std::size_t bucket, comm::Call call) {
   for (int replica = 0; replica < plan().workers(); ++replica)
     call.counts.push_back(prepare::own_part(plan(), planned, replica).size());
   call.label = fmt::format("weights of bucket {}", planned.slot);
+  if (divides_parameters()) o_.weights->take_others(bucket);
   const Tensor whole = o_.weights->vectors()[bucket];
   const Tensor all(whole.buffer(), {DType::kF32, {elems}}, whole.offset_bytes());
   const Tensor in_place;
@@ -99,7 +99,7 @@ void WeightGathers::on_notice(int notice) {
     const bool is_read = g.read_notice >= 0 ? notice == g.read_notice : bucket == static_cast<int>(g.bucket);
     if (!is_read) continue;
     if (--left_[i] > 0) return;
-    give_back(g.bucket);
+    o_.weights->give_back_others(g.bucket);
     --live_;
     return start_next();
   }
@@ -126,20 +126,8 @@ Task<Status> WeightGathers::gather_all(std::uint32_t step) {
 }
 
 void WeightGathers::give_back_all() {
-  for (std::size_t b = 0; divides_parameters() && b < plan().buckets.size(); ++b) give_back(b);
-}
-
-// Behind the parameters are statistics, which every replica has.
-void WeightGathers::give_back(std::size_t bucket) const {
-  const Tensor& vector = o_.weights->vectors()[bucket];
-  if (vector.raw() == nullptr) return;
-  const plan::Bucket& planned = plan().buckets[bucket];
-  const comm::Chunk own = prepare::own_part(plan(), planned, o_.peers->rank());
-  const auto drop = [&](std::int64_t begin, std::int64_t end) {
-    give_back_pages(vector.raw() + begin * 4, static_cast<std::size_t>(end - begin) * 4);
-  };
-  drop(0, own.begin);
-  drop(own.end, prepare::parameter_elems(planned));
+  for (std::size_t b = 0; divides_parameters() && b < plan().buckets.size(); ++b)
+    o_.weights->give_back_others(b);
 }
 
 }  // namespace trireme::engine

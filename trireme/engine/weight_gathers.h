@@ -20,7 +20,7 @@ namespace trireme::engine {
 struct WeightGathersOptions {
   const prepare::Prepared* prepared = nullptr;
   comm::Group* peers = nullptr;  // those that have parts of the same weights, by replica
-  const Weights* weights = nullptr;
+  Weights* weights = nullptr;
   const ShardRuns* runs = nullptr;
 };
 
@@ -56,7 +56,6 @@ class WeightGathers {
   bool may_start_next() const;
   void start();
   void start_next();
-  void give_back(std::size_t bucket) const;
 
   runtime::Runtime& rt_;
   const WeightGathersOptions o_;

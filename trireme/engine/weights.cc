@@ -41,6 +41,41 @@ Result<std::vector<Tensor>> Weights::new_vectors() const {
   return all;
 }
 
+comm::Chunk Weights::own_part(std::size_t bucket) const {
+  const plan::Plan& plan = prepared_.plan;
+  return prepare::own_part(plan, plan.buckets[bucket], plan.mesh().replica_of(options_.rank));
+}
+
+// One after the other is counted off, so that all of them never count at once.
+Status Weights::make_vectors() {
+  const std::vector<plan::Bucket>& buckets = prepared_.plan.buckets;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    TR_ASSIGN_OR_RETURN(Tensor memory, allocate_zeros(device(), {DType::kF32, {buckets[b].num_elems}}));
+    others_.emplace_back();
+    if (memory.raw() != nullptr) {
+      prefer_large_pages(memory.raw(), memory.type().num_bytes());
+      const std::int64_t others = prepare::parameter_elems(buckets[b]) - own_part(b).size();
+      others_.back().leave(static_cast<std::size_t>(others) * sizeof(float));
+    }
+    vectors_.push_back(std::move(memory));
+  }
+  return {};
+}
+
+// Behind the parameters are statistics, which every replica has.
+void Weights::give_back_others(std::size_t bucket) {
+  std::byte* const first = vectors_[bucket].raw();
+  if (first == nullptr || !others_[bucket].is_empty()) return;
+  const comm::Chunk own = own_part(bucket);
+  const auto drop = [&](std::int64_t begin, std::int64_t end) {
+    others_[bucket].give_back(first + begin * 4, static_cast<std::size_t>(end - begin) * 4);
+  };
+  drop(0, own.begin);
+  drop(own.end, prepare::parameter_elems(prepared_.plan.buckets[bucket]));
+}
+
+void Weights::take_others(std::size_t bucket) { others_[bucket].take_again(); }
+
 Status Weights::bind(exec::Variables& to, const std::vector<Tensor>& memory) const {
   for (std::size_t i = 0; i < prepared_.plan.buckets.size(); ++i) {
     const plan::Bucket& bucket = prepared_.plan.buckets[i];
@@ -94,7 +129,9 @@ Tensor Weights::own_of(const Tensor& whole, const std::string& name) const {
 Status Weights::make_variables() {
   TR_RETURN_IF_ERROR(take_slices());
   vectors_ = options_.shared;
-  if (vectors_.empty()) {
+  if (prepared_.plan.zero_level() == 3) {
+    TR_RETURN_IF_ERROR(make_vectors());
+  } else if (vectors_.empty()) {
     TR_ASSIGN_OR_RETURN(vectors_, new_vectors());
   }
   TR_RETURN_IF_ERROR(bind(variables_, vectors_));

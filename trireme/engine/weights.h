@@ -13,6 +13,7 @@
 #include "trireme/io/safetensors.h"
 #include "trireme/prepare/own_update.h"
 #include "trireme/prepare/prepared.h"
+#include "trireme/tensor/host_zeros.h"
 
 namespace trireme::engine {
 
@@ -57,12 +58,18 @@ class Weights {
   Status publish() const;
   // Where replicas divide what belongs to a parameter (Plan::zero_level): this one's part of it; null: none.
   const prepare::ParameterSlice* own_slice(const std::string& parameter) const;
+  // Where they divide parameters too: what other replicas have of a bucket's takes no memory, and is
+  // undefined, until it is taken again. So it is at the beginning.
+  void give_back_others(std::size_t bucket);
+  void take_others(std::size_t bucket);
 
  private:
   Weights(runtime::Runtime& rt, const prepare::Prepared& prepared, GpuSide& gpu, WeightsOptions options)
       : rt_(rt), prepared_(prepared), gpu_(gpu), options_(std::move(options)) {}
   Device& device() const { return rt_.is_phantom() ? phantom_device() : cpu_device(); }
   Result<std::vector<Tensor>> new_vectors() const;
+  Status make_vectors();
+  comm::Chunk own_part(std::size_t bucket) const;
   Status bind(exec::Variables& to, const std::vector<Tensor>& memory) const;
   Status make_variables();
   Status add_states();
@@ -83,6 +90,7 @@ class Weights {
   const WeightsOptions options_;
   std::vector<Tensor> vectors_, agreed_;
   exec::Variables variables_, agreed_variables_;
+  std::vector<GivenPages> others_;                         // per bucket
   std::map<std::string, prepare::ParameterSlice> slices_;  // by parameter
 };
 

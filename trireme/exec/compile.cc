@@ -52,6 +52,10 @@ Status check_names(const Graph& whole, const Graph& live, const CompileOptions& 
                    gate.split, fmt::join(output_names(live), ", "));
     for (const std::string& name : gate.variables)
       if (!whole.find_variable(name)) return unknown_variable(whole, "gate", name);
+    for (const std::string& name : gate.outputs)
+      if (std::find(options.bound.begin(), options.bound.end(), name) == options.bound.end())
+        return error(Code::kNotFound, "[exec] gate for output '{}', which is not bound; bound are: {}", name,
+                     fmt::join(options.bound, ", "));
   }
   if (options.width < 1)
     return error(Code::kInvalid, "[exec] width is {}, expected at least 1", options.width);
@@ -144,10 +148,29 @@ Value made_value(const Graph& graph, const std::string& output, const ValueMap<V
   return v;
 }
 
+// Nodes that write the memory of one of these outputs; ascending.
+std::vector<std::int32_t> writers_of(const Graph& graph, const std::vector<std::string>& outputs,
+                                     const ValueMap<Value>& roots) {
+  std::vector<Value> written;
+  for (const std::string& name : outputs) written.push_back(roots[*graph.find_output(name)]);
+  std::vector<std::int32_t> nodes;
+  for (std::int32_t i = 0; !written.empty() && i < graph.size(); ++i) {
+    bool writes = false;
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph.node(i).outputs.size()); ++k)
+      writes = writes || std::find(written.begin(), written.end(), roots[Value{i, k}]) != written.end();
+    if (writes && !graph::is_free(graph, i, roots)) nodes.push_back(i);
+  }
+  return nodes;
+}
+
 // Nodes are in topological order: those up to the split wait for none behind it.
 std::vector<std::int32_t> gated_nodes(const Graph& graph, const VariableGate& gate,
                                       const ValueMap<Value>& roots) {
   std::vector<std::int32_t> nodes = readers_of(graph, gate.variables, roots);
+  const std::vector<std::int32_t> writers = writers_of(graph, gate.outputs, roots);
+  nodes.insert(nodes.end(), writers.begin(), writers.end());
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   if (gate.readers == VariableGate::Readers::kAll) return nodes;
   const std::int32_t split = made_value(graph, gate.split, roots).node;
   const bool behind = gate.readers == VariableGate::Readers::kBehind;
@@ -370,6 +393,21 @@ Outline CompiledPlan::outline() const {
   for (const auto& strands : part.gate_strands)
     out.gate_before.push_back(strands.empty() ? -1 : begins[static_cast<std::size_t>(strands.front())]);
   return out;
+}
+
+bool CompiledPlan::is_behind(int notice, int gate) const {
+  std::vector<bool> found(part.strands.size(), false);
+  std::vector<std::int32_t> next = part.gate_strands[static_cast<std::size_t>(gate)];
+  while (!next.empty()) {
+    const std::int32_t at = next.back();
+    next.pop_back();
+    if (found[static_cast<std::size_t>(at)]) continue;
+    found[static_cast<std::size_t>(at)] = true;
+    const Strand& strand = part.strands[static_cast<std::size_t>(at)];
+    if (std::find(strand.notices.begin(), strand.notices.end(), notice) != strand.notices.end()) return true;
+    next.insert(next.end(), strand.after.begin(), strand.after.end());
+  }
+  return false;
 }
 
 std::map<std::string, std::string> CompiledPlan::kernels() const {

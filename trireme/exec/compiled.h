@@ -41,6 +41,7 @@ struct CompiledPlan final : public CompiledGraph {
   std::map<std::string, std::string> kernels() const override;
   int num_strands() const override { return static_cast<int>(part.strands.size()); }
   Outline outline() const override;
+  bool is_behind(int notice, int gate) const override;
   kernel::cuda::CudaDevice* gpu() const { return kernel::cuda::as_cuda(options.device.get()); }
   MemoryReport memory() const override;
   std::string to_text() const override;

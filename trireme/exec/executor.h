@@ -62,14 +62,16 @@ struct Notice {
   int after_gate = -1;
 };
 
-// Variables that somebody else may still be writing when a run starts: what reads one of them, and what comes
-// after that in its lane, waits until the gate is open.
+// Memory that somebody else may still be using when a run starts: what reads one of these variables or writes
+// one of these outputs, and what comes after that in its lane, waits until the gate is open.
 struct VariableGate {
   enum class Readers : std::uint8_t { kAll, kUpTo, kBehind };
   std::vector<std::string> variables;
   // Which of those that read them: all, or those up to and behind the node that makes output `split`.
   Readers readers = Readers::kAll;
   std::string split = {};
+  // Bound outputs whose memory is somebody else's until then: what writes one of them waits too.
+  std::vector<std::string> outputs = {};
 };
 
 struct CompileOptions {
@@ -107,6 +109,8 @@ class CompiledGraph {
       const = 0;  // chosen, as CompileOptions::kernels, for the plan
   virtual int num_strands() const = 0;
   virtual Outline outline() const = 0;
+  // Whether a notice can come only after a gate has been opened.
+  virtual bool is_behind(int notice, int gate) const = 0;
   virtual MemoryReport memory() const = 0;  // of one Execution, before it exists
   virtual std::string to_text() const = 0;  // strands, nodes, places
 };

@@ -16,6 +16,7 @@
 #include "trireme/prepare/bucket_notices.h"
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/factors.h"
+#include "trireme/prepare/gradient_places.h"
 #include "trireme/prepare/make_plan.h"
 #include "trireme/prepare/measured_algorithms.h"
 #include "trireme/prepare/memory_estimate.h"
@@ -141,7 +142,7 @@ void add_gather_gates(const plan::Plan& plan, exec::CompileOptions& options, Pre
 std::vector<WeightGather> gathers_of(const exec::Outline& outline, std::size_t num_buckets,
                                      std::size_t first_notice) {
   std::vector<std::pair<std::int32_t, WeightGather>> all;
-  for (std::size_t gate = 0; gate < outline.gate_before.size(); ++gate) {
+  for (std::size_t gate = 0; gate < 2 * num_buckets; ++gate) {
     if (outline.gate_before[gate] < 0) continue;
     WeightGather g;
     g.bucket = gate % num_buckets;
@@ -164,6 +165,28 @@ std::vector<WeightGather> gathers_of(const exec::Outline& outline, std::size_t n
     out.back().read_notice = -1;
   }
   return out;
+}
+
+// Where replicas divide gradients, and parameters perhaps.
+Status compile_divided(const job::Job& job, const graph::Graph& graph, exec::CompileOptions options,
+                       Prepared& out) {
+  const plan::Plan& plan = out.plan;
+  const std::size_t first_notice = options.notices.size();
+  const bool gathers = plan.zero_level() == 3;
+  if (gathers) add_gather_gates(plan, options, out);
+  out.places = {};
+  std::set<std::size_t> alone;
+  for (bool again = true; again;) {
+    if (can_take_turns(job, out)) out.places = place_gradients(plan.buckets, alone);
+    exec::CompileOptions with = options;
+    add_place_gates(plan, out.places, with);
+    TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, std::move(with)));
+    const std::set<std::size_t> stuck = stuck_places(out);
+    alone.insert(stuck.begin(), stuck.end());
+    again = !stuck.empty();
+  }
+  if (gathers) out.gathers = gathers_of(out.train->outline(), plan.buckets.size(), first_notice);
+  return {};
 }
 
 Status compile_train(const job::Job& job, const graph::Graph& graph, bool fixed, Prepared& out) {
@@ -194,13 +217,7 @@ Status compile_train(const job::Job& job, const graph::Graph& graph, bool fixed,
     return compile_in_buckets(graph, std::move(options), out);
   if (plan.overlap == plan::Overlap::kFull)
     for (const plan::Bucket& bucket : plan.buckets) options.gates.push_back({bucket.parameters});
-  if (plan.zero_level() == 3) {
-    const std::size_t first_notice = options.notices.size();
-    add_gather_gates(plan, options, out);
-    TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, std::move(options)));
-    out.gathers = gathers_of(out.train->outline(), plan.buckets.size(), first_notice);
-    return {};
-  }
+  if (plan.zero_level() >= 2) return compile_divided(job, graph, std::move(options), out);
   TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, options));
   if (options.gates.empty() || gates_come_first(*out.train, out)) return {};
   out.plan.overlap = plan::Overlap::kBuckets;
@@ -213,7 +230,7 @@ plan::StepCosts step_costs(const Prepared& p, int cores) {
   const exec::Outline outline = p.train->outline();
   plan::StepCosts costs;
   costs.strands = outline.strands;
-  costs.needed_before = outline.gate_before;
+  if (p.plan.zero_level() != 2) costs.needed_before = outline.gate_before;  // else those of places
   costs.needed_before.resize(p.plan.buckets.size(), 0);
   costs.final_after.assign(p.plan.buckets.size(), -1);
   std::int32_t first = static_cast<std::int32_t>(outline.strands.size()) - 1;
@@ -462,8 +479,8 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model
                       possible_overlap(job, options.replicas, out->device != nullptr, gpu_buckets));
   plan.zero = static_cast<std::int32_t>(job.options.integer(job::kZero));
   TR_RETURN_IF_ERROR(check_zero(*out));
-  // Layers wait for parameters that come when they are read.
-  if (plan.zero_level() == 3 && plan.overlap == plan::Overlap::kFull) plan.overlap = plan::Overlap::kBuckets;
+  // Layers wait for parameters that come when they are read, or the memory of gradients is used in turn.
+  if (plan.zero_level() >= 2 && plan.overlap == plan::Overlap::kFull) plan.overlap = plan::Overlap::kBuckets;
   const Status shares = job::can_share_weights(job, out->sending, options.transport, options.replicas);
   if (job.parallel.weights == "shared") TR_RETURN_IF_ERROR(shares);
   plan.shared_weights =

@@ -27,6 +27,17 @@ struct WeightGather {
   int read_notice = -1;    // of the train graph: they have been read; -1: when the bucket is final
 };
 
+// Where the gradients of buckets lie in memory that they use in turn (parallel.zero >= 2): of a bucket there
+// is nothing left when its sum is applied, so backward may write another one's gradients there.
+struct GradientPlaces {
+  std::int64_t num_elems = 0;         // of that memory; 0: every bucket has memory of its own
+  std::vector<std::int64_t> offsets;  // per bucket, in elements
+  // Per bucket: those that must have been applied before, and the gate of the train graph that waits for
+  // that; -1: none.
+  std::vector<std::vector<std::size_t>> after;
+  std::vector<int> gates;
+};
+
 struct Prepared {
   plan::Plan plan;
   job::Sending sending;  // how gradients travel: as the job says, or as the plan has chosen
@@ -61,9 +72,10 @@ struct Prepared {
   std::vector<int> bucket_of_notice;
   static constexpr int kReadNotice = -2;  // parameters that replicas divide have been read
   std::vector<WeightGather> gathers;      // in the order of need
-  int loss_notice = 0;                    // -1: there is none
-  plan::StepParts parts;                  // what a shard's step is cut into, for the step's program
-  cost::Traffic traffic;                  // what the rule sends
+  GradientPlaces places;
+  int loss_notice = 0;    // -1: there is none
+  plan::StepParts parts;  // what a shard's step is cut into, for the step's program
+  cost::Traffic traffic;  // what the rule sends
   std::int64_t eval_batch = 0;
 };
 

@@ -31,6 +31,9 @@ HostMemory host_memory() { return {account().live, account().peak}; }
 
 void restart_host_peak() { account().peak = account().live.load(); }
 
+void count_off(std::size_t bytes) { account().take_off(bytes); }
+void count_again(std::size_t bytes) { account().add(bytes); }
+
 std::shared_ptr<std::byte> count_along(std::shared_ptr<std::byte> memory, std::size_t bytes) {
   if (memory == nullptr) return memory;
   account().add(bytes);

@@ -19,6 +19,10 @@ void restart_host_peak();
 // Memory from elsewhere, such as a window that ranks share: counted until the last owner lets it go.
 std::shared_ptr<std::byte> count_along(std::shared_ptr<std::byte> memory, std::size_t bytes);
 
+// So much of what is counted takes no memory for now, and then again.
+void count_off(std::size_t bytes);
+void count_again(std::size_t bytes);
+
 // Memory of the host, 64-byte aligned and uninitialised; its end gives it back. Null where there is none.
 std::shared_ptr<std::byte> take_host_memory(std::size_t bytes);
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trireme/tensor/host_memory.h"
+
 namespace trireme {
 namespace {
 constexpr std::size_t kPage = 4096;
@@ -16,7 +18,11 @@ void clear(std::byte* first, std::size_t bytes, std::size_t worth_it) {
   const auto past = reinterpret_cast<std::uintptr_t>(first) % kPage;
   std::byte* const pages = first + (past == 0 ? 0 : kPage - past);
   const std::size_t whole = bytes < worth_it ? 0 : static_cast<std::size_t>(end - pages) / kPage * kPage;
-  if (whole == 0 || ::madvise(pages, whole, MADV_DONTNEED) != 0) {
+  // What is mapped of a shared file stays in it until it is cut out; private memory refuses that.
+  const auto drop = [&] {
+    return ::madvise(pages, whole, MADV_REMOVE) == 0 || ::madvise(pages, whole, MADV_DONTNEED) == 0;
+  };
+  if (whole == 0 || !drop()) {
     std::memset(first, 0, bytes);
     return;
   }
@@ -33,6 +39,25 @@ Result<Buffer> allocate_host_zeros(std::size_t bytes) {
 
 void give_back_pages(std::byte* first, std::size_t bytes) {
   if (bytes > 0) clear(first, bytes, kWorthGiving);
+}
+
+void GivenPages::give_back(std::byte* first, std::size_t bytes) {
+  give_back_pages(first, bytes);
+  leave(bytes);
+}
+
+void GivenPages::leave(std::size_t bytes) {
+  bytes_ += bytes;
+  count_off(bytes);
+}
+
+void GivenPages::take_again() { count_again(std::exchange(bytes_, 0)); }
+
+void prefer_large_pages(std::byte* first, std::size_t bytes) {
+  const auto past = reinterpret_cast<std::uintptr_t>(first) % kPage;
+  std::byte* const page = first - past;
+  // Without them it is only slower.
+  if (bytes >= kWorthIt) (void)::madvise(page, bytes + past, MADV_HUGEPAGE);
 }
 
 Result<Tensor> allocate_zeros(Device& device, const TensorType& type) {

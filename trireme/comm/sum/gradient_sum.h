@@ -53,7 +53,8 @@ struct FactorProduct {
   std::int64_t u = 0, v = 0;                           // offsets in a shard's vector of factors
   std::int64_t offset = 0;                             // of the gradient in the sum
 };
-class FactorScratch;  // factors.h
+class FactorScratch;   // factors.h
+class GradientMemory;  // gradient_memory.h
 
 // What encoders have done.
 struct SumStats {
@@ -72,8 +73,9 @@ struct SumSpec {
   // Above 0: of so many first elements the worker needs only its own part (comm::chunk_of), and all of the
   // rest. Others may then read this worker's gradients until a later call among all workers has ended.
   std::int64_t scattered = 0;
-  // Memory of gradients is no one else's, so that it can be given back (give_back).
-  bool private_memory = false;
+  // Not null: the vectors lie there, from element `vectors_at` on; other buckets use that memory in turn.
+  std::shared_ptr<GradientMemory> vectors_in;
+  std::int64_t vectors_at = 0;
   std::uint64_t key = 0;   // of random draws
   codec::Coding coding;    // gather, split, sparse, doubling; its first steps and least size elsewhere too
   codec::Packing packing;  // what of the vectors is encoded
@@ -101,9 +103,6 @@ class GradientSum {
   // All shards' vectors are there. Ends when result() is; fails with the group's verdict.
   virtual runtime::Task<Status> sum(SumCall call) = 0;
   virtual Tensor result() const = 0;
-  // After a sum, and before the next shard writes: what lies outside the elements [begin, end) of the result
-  // and of what is not scattered is not needed any more. Its memory goes to the system until it is written.
-  virtual void give_back(std::int64_t /*begin*/, std::int64_t /*end*/) {}
   // What is kept from sum to sum, live: [shards of this worker, elements] each; goes where the shards go.
   virtual NamedState state() const { return {}; }
   // What is kept on another device is where state() shows it. Between sums.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/comm/sum/coded_work.h"
+#include "trireme/comm/sum/gradient_memory.h"
 #include "trireme/comm/sum/shard_tree.h"
 #include "trireme/runtime/sync.h"
 #include "trireme/tensor/host_zeros.h"
@@ -55,25 +56,19 @@ Status HostSum::take_shards(LeafRun run) {
   const TensorType vector{DType::kF32, {spec_.num_elems}};
   const auto count = static_cast<std::size_t>(run.count);
   while (vectors_.size() > count) vectors_.pop_back();
+  if (spec_.vectors_in != nullptr) TR_RETURN_IF_ERROR(spec_.vectors_in->take_places(count));
   while (vectors_.size() < count) {
-    TR_ASSIGN_OR_RETURN(Tensor own, vectors_.empty() && !spec_.private_memory
-                                        ? group_.allocate(vector)
-                                        : allocate_zeros(device_of(rt_), vector));
+    if (spec_.vectors_in != nullptr) {
+      const Tensor& all = spec_.vectors_in->place(vectors_.size());
+      vectors_.emplace_back(all.buffer(), vector,
+                            all.offset_bytes() + static_cast<std::size_t>(spec_.vectors_at) * sizeof(float));
+      continue;
+    }
+    TR_ASSIGN_OR_RETURN(Tensor own,
+                        vectors_.empty() ? group_.allocate(vector) : allocate_zeros(device_of(rt_), vector));
     vectors_.push_back(std::move(own));
   }
   return {};
-}
-
-void HostSum::give_back(std::int64_t begin, std::int64_t end) {
-  if (!spec_.private_memory || rt_.is_phantom()) return;
-  const auto drop = [](const Tensor& t, std::int64_t from, std::int64_t to) {
-    constexpr std::int64_t kSize = sizeof(float);
-    if (from < to) give_back_pages(t.raw() + from * kSize, static_cast<std::size_t>((to - from) * kSize));
-  };
-  const std::int64_t parts = spec_.scattered > 0 ? spec_.scattered : spec_.num_elems;
-  drop(vectors_[0], 0, std::min(begin, parts));
-  drop(vectors_[0], end, parts);
-  for (std::size_t i = 1; i < vectors_.size(); ++i) drop(vectors_[i], 0, spec_.num_elems);
 }
 
 Task<Status> add_dense(runtime::Runtime& rt, Group& group, const SumSpec& spec, DenseCall call,

@@ -15,7 +15,6 @@ class HostSum : public GradientSum {
   Status take_shards(collective::LeafRun run) override;
   Tensor memory(std::size_t place) const override { return vectors_[place]; }
   Tensor result() const override { return vectors_[0]; }
-  void give_back(std::int64_t begin, std::int64_t end) override;
 
  protected:
   runtime::Runtime& rt_;
