@@ -74,6 +74,45 @@ TEST_P(MemoryOfWorkers, IsPredictedWithinFivePercent) {
   }
 }
 
+// Every level holds less than the one before at the most, to the same bits. Gradients of two buckets that
+// follow each other are there at the same time, which for the first two models are nearly all.
+TEST_P(MemoryOfWorkers, FallsByLevelOfZeroAsPredicted) {
+  const Sized model = models()[GetParam()];
+  const Workspace w;
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += static_cast<char>('!' + i * 7919 % 65);
+  w.write("text.txt", text);
+  int runs = 0;
+  // Smaller buckets show more of what is divided.
+  const Words adam{"train.optimizer.kind=adam", "parallel.bucket_bytes=262144", "parallel.weights=own",
+                   "train.logical_shards=2"};
+  for (const Words& workers :
+       {Words{"parallel.workers=2"}, Words{"parallel.mesh=data=2,model=2", "parallel.style=tensor"}}) {
+    double before = 1e18;
+    std::string bits;
+    for (const char* level : {"0", "1", "2", "3"}) {
+      const Words zero{std::string("parallel.zero=") + level};
+      const Json s = trained(w, "level-" + std::to_string(runs++),
+                             model.sets + adam + workers + (level[0] == '0' ? Words{} : zero));
+      const std::vector<double> peak = numbers(s, "peak_bytes_per_rank"),
+                                predicted = numbers(s, "predicted_bytes_per_rank");
+      const std::string where = fmt::format("{} level {} {}", model.name, level, fmt::join(workers, " "));
+      ASSERT_EQ(peak.size(), s.value("workers", std::size_t{0})) << where;
+      ASSERT_EQ(peak.size(), predicted.size()) << where;
+      for (std::size_t r = 0; r < peak.size(); ++r)
+        EXPECT_NEAR(predicted[r] / peak[r], 1, 0.05) << where << ", rank " << r;
+      const double most = *std::max_element(peak.begin(), peak.end());
+      const bool same = level[0] == '2' && GetParam() < 2;
+      EXPECT_LT(most, before * (same ? 1.001 : 1)) << where;
+      before = most;
+      const std::string hash = s.value("parameters_sha256", "");
+      EXPECT_EQ(hash.size(), 64U) << where;
+      if (bits.empty()) bits = hash;
+      EXPECT_EQ(hash, bits) << where;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, MemoryOfWorkers, ::testing::Range(std::size_t{0}, models().size()),
                          [](const auto& info) { return std::string(models()[info.param].name); });
 

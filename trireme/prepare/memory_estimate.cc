@@ -1,6 +1,7 @@
 #include "trireme/prepare/memory_estimate.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "trireme/comm/host_room.h"
@@ -11,6 +12,7 @@
 #include "trireme/prepare/factors.h"
 #include "trireme/prepare/laid_out.h"
 #include "trireme/prepare/make_plan.h"
+#include "trireme/prepare/own_update.h"
 #include "trireme/prepare/prepare.h"
 
 namespace trireme::prepare {
@@ -51,20 +53,29 @@ Result<std::int64_t> batch_bytes(const model::ModelInput& input, std::int64_t sa
   return bytes;
 }
 
-// Whether the ranks of a host read each other's gradients where they lie.
-bool sums_in_place(const plan::Plan& plan) { return plan.transport == "shm"; }
+// Whether the ranks of a host read each other's memory where it lies.
+bool shares_memory(const plan::Plan& plan) { return plan.transport == "shm"; }
+
+// The same of gradients; the other collectives go by messages (comm/direct_calls.h).
+bool sums_in_place(const plan::Plan& plan, const plan::Bucket& bucket) {
+  return shares_memory(plan) && (bucket.collective == "fixed-tree" || bucket.collective == "two-shot");
+}
 
 // Scratch of the first rank, which has as many shards as any, as if all buckets were under way at once, each
 // in a run of its own. How many really are is a matter of time.
-Result<std::int64_t> exchange_bytes(const plan::Plan& plan, std::int64_t dense_steps) {
+Result<std::int64_t> exchange_bytes(const plan::Plan& plan, std::int64_t dense_steps, bool in_parts) {
   std::int64_t bytes = 0;
-  if (sums_in_place(plan)) return bytes;
   for (const plan::Bucket& bucket : plan.buckets) {
-    if (bucket.sends_factors()) continue;                        // gathered in place
-    if (bucket.message_bytes > 0 && dense_steps == 0) continue;  // see codec_bytes
+    if (sums_in_place(plan, bucket) || bucket.sends_factors()) continue;  // gathered in place
+    if (bucket.message_bytes > 0 && dense_steps == 0) continue;           // see codec_bytes
     collective::ScheduleSpec spec{.world = plan.workers(), .count = bucket.num_elems};
+    if (in_parts) {
+      spec.kind = collective::Kind::kReduceScatter;
+      spec.count = parameter_elems(bucket);
+      for (int w = 0; w < plan.workers(); ++w) spec.counts.push_back(own_part(plan, bucket, w).size());
+    }
     TR_ASSIGN_OR_RETURN(const collective::Algorithm* algorithm,
-                        collective::find_algorithm(collective::Kind::kAllreduce, bucket.collective));
+                        collective::find_algorithm(spec.kind, bucket.collective));
     if (algorithm->fixed_order) {
       spec.leaf_runs = plan.owners;
       spec.num_leaves = plan.logical_shards;
@@ -124,17 +135,85 @@ std::int64_t bytes_of_variables(const auto& list) {
   return bytes;
 }
 
-// What this rank writes of a checkpoint: the first of those that hold a piece writes it.
-std::int64_t written_bytes(const Prepared& p, int replica) {
-  if (replica > 0) return 0;
-  std::int64_t bytes = 0;
-  const auto add = [&](const auto& list) {
-    for (const auto& variable : list)
-      if (p.tile == 0 || laid_out(p, variable.name, variable.type).whole != variable.type)
-        bytes += bytes_of_type(variable.type);
-  };
-  add(p.parameters), add(p.frozen), add(p.states), add(p.statistics);
-  return bytes;
+// What a replica has of the variables of a plan (Plan::zero_level).
+class Owned {
+ public:
+  static Result<Owned> make(const job::Job& job, const Prepared& p, int replica) {
+    Owned out;
+    out.level_ = p.plan.zero_level();
+    for (const plan::Bucket& bucket : p.plan.buckets) {
+      const comm::Chunk part = own_part(p.plan, bucket, replica);
+      out.others_.push_back(4 * (parameter_elems(bucket) - part.size()));
+      if (out.level_ == 0) continue;
+      TR_ASSIGN_OR_RETURN(const std::vector<ParameterSlice> slices, slices_of(bucket, p.parameters, part));
+      for (const ParameterSlice& s : slices) out.elems_[s.parameter->name] = s.count;
+      TR_ASSIGN_OR_RETURN(const Compiled update, compile_own_update(job, p, slices));
+      out.updates_ += arena_of(update);
+    }
+    return out;
+  }
+
+  // What it has of a parameter, or of a state of one.
+  std::int64_t bytes_of(const Prepared& p, const std::string& name, const TensorType& type,
+                        const std::string& parameter) const {
+    if (!is_divided(p, name)) return bytes_of_type(type);
+    const auto own = elems_.find(parameter);
+    return own != elems_.end() ? own->second * static_cast<std::int64_t>(dtype_size(type.dtype)) : 0;
+  }
+  std::int64_t parameters(const Prepared& p) const {
+    std::int64_t bytes = 0;
+    for (const auto& v : p.parameters) bytes += bytes_of(p, v.name, v.type, v.name);
+    return bytes;
+  }
+  std::int64_t states(const Prepared& p) const {
+    std::int64_t bytes = 0;
+    for (const auto& v : p.states) bytes += bytes_of(p, v.name, v.type, v.parameter);
+    return bytes;
+  }
+  std::int64_t updates() const { return updates_; }
+
+  // What this rank writes of a checkpoint: the first of those that hold a piece writes it.
+  std::int64_t written(const Prepared& p, int replica) const {
+    std::int64_t bytes = 0;
+    const auto add = [&](const auto& v, const std::string& parameter) {
+      const bool first = p.tile == 0 || laid_out(p, v.name, v.type).whole != v.type;
+      if (first && (replica == 0 || is_divided(p, v.name))) bytes += bytes_of(p, v.name, v.type, parameter);
+    };
+    for (const auto& v : p.parameters) add(v, v.name);
+    for (const auto& v : p.frozen) add(v, v.name);
+    for (const auto& v : p.states) add(v, v.parameter);
+    for (const auto& v : p.statistics) add(v, v.name);
+    return bytes;
+  }
+
+  // What others have of the parameters, while it is here (WeightGathers): of two buckets in a step.
+  std::int64_t gathered_in_step(const Prepared& p) const {
+    std::int64_t most = 0;
+    for (std::size_t i = 0; i < p.gathers.size(); ++i) {
+      const std::int64_t next = i + 1 < p.gathers.size() ? others_[p.gathers[i + 1].bucket] : 0;
+      most = std::max(most, others_[p.gathers[i].bucket] + next);
+    }
+    return most;
+  }
+  std::int64_t all_gathered() const {
+    return level_ == 3 ? std::accumulate(others_.begin(), others_.end(), std::int64_t{0}) : 0;
+  }
+
+ private:
+  int level_ = 0;
+  std::int64_t updates_ = 0;          // places of the optimizer's graphs
+  std::vector<std::int64_t> others_;  // per bucket, bytes
+  std::map<std::string, std::int64_t> elems_;
+};
+
+// Whether steps go on while a checkpoint is written. Epochs of whose length the job says nothing are thought
+// to be longer than the steps that it says.
+bool saves_on_the_way(const job::Job& job) {
+  const auto& t = job.train;
+  if (t.checkpoint_minutes > 0) return true;
+  if (t.checkpoint_steps > 0) return t.steps == 0 || t.steps > t.checkpoint_steps;
+  if (t.steps == 0) return t.epochs > 1;
+  return job.data.limit_train > 0 && t.steps * t.batch > job.data.limit_train;
 }
 
 std::int64_t shards_of(const job::Job& job, const plan::Plan& plan, int replica) {
@@ -146,14 +225,17 @@ std::int64_t shards_of(const job::Job& job, const plan::Plan& plan, int replica)
 Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p, int threads, int replica) {
   const plan::Plan& plan = p.plan;
   const std::int64_t shards = shards_of(job, plan, replica);
-  const std::int64_t parameters = bytes_of_variables(p.parameters) + bytes_of_variables(p.frozen);
-  const std::int64_t states = bytes_of_variables(p.states), statistics = bytes_of_variables(p.statistics);
+  TR_ASSIGN_OR_RETURN(const Owned owned, Owned::make(job, p, replica));
+  const std::int64_t parameters = owned.parameters(p) + bytes_of_variables(p.frozen);
+  const std::int64_t states = owned.states(p), statistics = bytes_of_variables(p.statistics);
   const exec::MemoryReport train = p.train->memory();
-  std::int64_t buckets = 0, updates = 0;
+  std::int64_t buckets = 4 * p.places.num_elems, updates = 0;
   for (const plan::Bucket& b : plan.buckets)
-    if (!b.sends_factors()) buckets += 4 * b.num_elems;
+    if (!b.sends_factors() && p.places.num_elems == 0) buckets += 4 * b.num_elems;
   const std::int64_t per_shard = job.train.optimizer.max_batch_multiplier > 1 ? 2 : 1;  // and sums of batches
-  for (const Compiled& update : p.updates) updates += arena_of(update);
+  updates = owned.updates();
+  if (plan.zero_level() == 0)
+    for (const Compiled& update : p.updates) updates += arena_of(update);
   for (const Compiled& more : {p.finite_check, p.statistics_update, p.scale_update})
     updates += arena_of(more);
   TR_ASSIGN_OR_RETURN(const std::int64_t batch, batch_bytes(p.input, plan.shard_batch));
@@ -161,13 +243,20 @@ Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p,
   const int at_once = std::max(1, threads / std::max(1, plan.shard_threads));
   const std::int64_t eval_slots = at_once, factors = factor_bytes(p, at_once);
   TR_ASSIGN_OR_RETURN(const std::int64_t exchange,
-                      exchange_bytes(plan, job::coding_of(job, p.sending).dense_steps));
-  const comm::HostRoomOptions room{plan.tiles, sums_in_place(plan)};
+                      exchange_bytes(plan, job::coding_of(job, p.sending).dense_steps,
+                                     plan.zero_level() > 0 && p.finite_check == nullptr));
+  const comm::HostRoomOptions room{plan.tiles, shares_memory(plan)};
   TR_ASSIGN_OR_RETURN(const std::int64_t moves, comm::host_room(p.train->graph(), room));
   TR_ASSIGN_OR_RETURN(const std::int64_t eval_moves, comm::host_room(p.eval->graph(), room));
   // The first worker of a host has the weights that all of them share.
   const bool has_weights = !plan.shared_weights || replica == 0;
-  const std::int64_t frozen = bytes_of_variables(p.frozen);
+  const std::int64_t frozen = bytes_of_variables(p.frozen), written = owned.written(p, replica);
+  // Parameters are gathered while a step runs, or for an evaluation, which needs no gradients.
+  const std::int64_t gradients = shards * per_shard * buckets + factors;
+  const std::int64_t in_step = gradients + owned.gathered_in_step(p) + (saves_on_the_way(job) ? written : 0);
+  const std::int64_t evaluating = owned.all_gathered() + (p.places.num_elems == 0 ? gradients : 0);
+  const std::int64_t gathered =
+      std::max<std::int64_t>(0, std::max(in_step, evaluating) - gradients - written);
   return std::vector<MemoryPart>{
       {"parameters", "weights, frozen ones too", has_weights ? parameters : frozen},
       {"optimizer", "its state", has_weights ? states : 0},
@@ -175,14 +264,15 @@ Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p,
       {"values", "activations and their gradients, places shared where lives allow",
        shards * train.values_bytes},
       {"workspaces", "of kernels, beyond the places of values", shards * train.workspace_bytes},
-      {"buckets", "gradients of parameters, of every shard", shards * per_shard * buckets + factors},
+      {"buckets", "gradients of parameters, of every shard", gradients},
+      {"gathered", "weights of other replicas, where that needs more than checkpoints do", gathered},
       {"batches", "samples of the step and of those made ahead", shards * batch * (job.data.prefetch + 1)},
       {"updates", "values of the optimizer's step", updates},
       {"evaluation", "values and samples of evaluating", eval_slots * (arena_of(p.eval) + eval_batch)},
       {"exchange", "scratch of the collective, as if all buckets were under way", exchange},
       {"moves", "activations on their way along the axes of a mesh", shards * moves + eval_moves},
       {"codec", "what encoders keep back, and encoded messages", codec_bytes(job, p, shards)},
-      {"checkpoint", "the copy that is written while training continues", written_bytes(p, replica)},
+      {"checkpoint", "the copy that is written while training continues", written},
   };
 }
 
