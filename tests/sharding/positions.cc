@@ -301,14 +301,34 @@ Tensor part_of(const Tensor& whole, const AxisCut& cut, int num_parts, int posit
 
 namespace {
 
+// Whether a node is cut by indices where its operands have other sizes in some of the graphs: there rules
+// write other exchanges.
+bool is_uneven(const std::vector<graph::Graph>& graphs, std::int32_t id, const op::LayoutOption& option) {
+  if (!option.rewritten || option.any_indices) return false;
+  const auto differs = [&](auto type_of, const op::AxisCut& cut) {
+    return cut.cuts() && std::any_of(graphs.begin(), graphs.end(), [&](const graph::Graph& g) {
+             return type_of(g).shape[cut.dim] != type_of(graphs.back()).shape[cut.dim];
+           });
+  };
+  const Node& last = graphs.back().node(id);
+  for (std::size_t i = 0; i < last.inputs.size(); ++i)
+    if (differs([&](const graph::Graph& g) { return g.type(g.node(id).inputs[i]); }, option.inputs[i]))
+      return true;
+  for (std::size_t k = 0; k < last.outputs.size(); ++k)
+    if (differs([&](const graph::Graph& g) { return g.node(id).outputs[k]; }, option.outputs[k])) return true;
+  return false;
+}
+
 // Nodes of the last graph can be cut only as those of all graphs can, whose parts may be larger by one.
 void keep_common(const std::vector<graph::Graph>& graphs, ShardRequest& request) {
   std::vector<NodeOptions> known;
   for (const graph::Graph& g : graphs) known.emplace_back(g, request.axis);
   std::map<const Node*, std::int32_t> ids;
   for (std::int32_t id = 0; id < graphs.back().size(); ++id) ids.emplace(&graphs.back().node(id), id);
-  request.allowed = [known, ids, asked = request.allowed](const Node& node, const op::LayoutOption& option) {
+  request.allowed = [&graphs, known, ids, asked = request.allowed](const Node& node,
+                                                                   const op::LayoutOption& option) {
     if (asked && !asked(node, option)) return false;
+    if (is_uneven(graphs, ids.at(&node), option)) return false;
     const auto equal = [&](const op::LayoutOption& o) {
       return o.inputs == option.inputs && o.outputs == option.outputs;
     };

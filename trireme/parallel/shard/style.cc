@@ -118,6 +118,18 @@ graph::Value brought(const graph::Graph& graph, graph::Value v) {
   return v;
 }
 
+// The same where it leads to a variable: what another axis gathers in blocks is reshaped on the way. A
+// reshape alone is the model's own, and whoever reads it reads something else than the variable.
+graph::Value brought_variable(const graph::Graph& graph, graph::Value v) {
+  graph::Value at = v;
+  bool moved = false;
+  while (brings(graph.node(at.node)) || graph.node(at.node).def == &op::kReshape) {
+    moved = moved || graph.node(at.node).def != &op::kReshape;
+    at = graph.node(at.node).inputs[0];
+  }
+  return moved && graph.node(at.node).def == &op::kVariable ? at : brought(graph, v);
+}
+
 // Whether the value is a product of a batch.
 bool is_batch_of_products(const graph::Graph& graph, graph::Value v) {
   const graph::Node& node = graph.node(brought(graph, v).node);
@@ -182,7 +194,7 @@ std::map<std::string, VariableUse> uses_of(const graph::Graph& graph, const Node
     const graph::Node& node = graph.node(id);
     if (brings(node)) continue;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const graph::Value read = brought(graph, node.inputs[i]);
+      const graph::Value read = brought_variable(graph, node.inputs[i]);
       const auto found = names.find(read.node);
       if (found == names.end()) continue;
       note_use(graph, node, graph.type(read).shape, uses.at(found->second));
@@ -245,10 +257,18 @@ struct VariableFacts {
   const LayoutPin* pin = nullptr;
 };
 
+// Whether another axis has cut the graph. What that left may have other sizes at each of its positions, so
+// what fits one of them need not fit all.
+bool was_cut(const graph::Graph& graph) {
+  for (std::int32_t id = 0; id < graph.size(); ++id)
+    if (graph.node(id).def->family == "comm") return true;
+  return false;
+}
+
 // Nodes that so many positions can cut by the rule of their op.
-std::set<std::pair<const op::OpDef*, std::string>> ruled_nodes(const graph::Graph& graph,
-                                                               const NodeOptions& options) {
-  std::set<std::pair<const op::OpDef*, std::string>> ruled;
+using RuledNodes = std::set<std::pair<const op::OpDef*, std::string>>;
+RuledNodes ruled_nodes(const graph::Graph& graph, const NodeOptions& options) {
+  RuledNodes ruled;
   for (std::int32_t id = 0; id < graph.size(); ++id)
     for (const LayoutOption& option : options.of(id))
       if (option.rewritten) ruled.emplace(graph.node(id).def, graph.node(id).name);
@@ -367,6 +387,7 @@ Result<LayoutPin> parse_pin(std::string_view text) {
 Status restrict_to(const StyleRow* style, const std::vector<LayoutPin>& pins, const graph::Graph& graph,
                    ShardRequest& request) {
   const NodeOptions options(graph, request.axis);
+  const bool again = was_cut(graph);
   std::map<std::string, VariableFacts> facts;
   const std::map<std::string, VariableUse> uses = uses_of(graph, options);
   if (style != nullptr) TR_RETURN_IF_ERROR(check_style(*style, request.axis, facts_of(graph, options, uses)));
@@ -379,6 +400,7 @@ Status restrict_to(const StyleRow* style, const std::vector<LayoutPin>& pins, co
       return std::none_of(known.begin(), known.end(),
                           [&](const LayoutOption& o) { return o.outputs[0] == cut; });
     });
+    if (again && !facts[name].use.by_sides.empty()) facts[name].use.by_sides.emplace_back(op::kReplicate);
   }
   const auto kept = std::make_shared<const std::vector<LayoutPin>>(pins);
   for (const LayoutPin& pin : *kept) {
@@ -387,8 +409,8 @@ Status restrict_to(const StyleRow* style, const std::vector<LayoutPin>& pins, co
     for (auto& [name, fact] : facts)
       if (matches(pin.pattern, name)) fact.pin = &pin;
   }
-  request.allowed = [kept, style, facts, ruled = ruled_nodes(graph, options), parts = request.axis.num_parts](
-                        const graph::Node& node, const LayoutOption& option) {
+  request.allowed = [kept, style, facts, ruled = again ? RuledNodes() : ruled_nodes(graph, options),
+                     parts = request.axis.num_parts](const graph::Node& node, const LayoutOption& option) {
     if (node.def != &op::kVariable)
       return style == nullptr || style->allows_node == nullptr ||
              style->allows_node(node, option, parts, ruled.contains({node.def, node.name}));
