@@ -366,7 +366,7 @@ def machines(tables):
     t = find(tables, "DistBelief's figure", "one machine")
     if not t:
         return None
-    colors = {"speech-42m": OURS[0], "local-net-1700m, spatial, by rows": OTHER[0], "local-net-1700m, spatial": THIRD[0]}
+    colors = {"speech-42m": OURS[0], "local-net-1700m, spatial": OTHER[0]}
     series = [(name, color, t.column("machines", name), "") for name, color in colors.items()]
     counts = [n for n, _ in series[0][2]]
     best, last = max(series[0][2], key=lambda p: p[1]), series[1][2][-1]
@@ -378,11 +378,11 @@ def machines(tables):
 
 def sizes(tables):
     t = find(tables, "Larger nets scale better", "one GPU")
-    heads = {n: f"{n} GPUs, by rows" for n in (64, 16)}
+    heads = {n: f"{n} GPUs" for n in (64, 16)}
     if not t or any(head not in t.head for head in heads.values()):
         return None
     points = {n: [(number(r[0].split()[0]), number(r[t.head.index(head)])) for r in t.rows] for n, head in heads.items()}
-    return line_figure("Speed-up by the size of the net", "Local nets cut by rows over GPUs on FDR InfiniBand, virtual time",
+    return line_figure("Speed-up by the size of the net", "Local nets, style spatial, over GPUs on FDR InfiniBand, virtual time",
                        [(f"{n} GPUs", color, points[n], "") for n, color in ((64, OURS[0]), (16, OTHER[0]))],
                        [x for x, _ in points[64]], ("billions of parameters", "speed-up over one GPU"))
 
