@@ -1,5 +1,5 @@
-// GradientTurns: buckets whose gradients use memory in turn (Prepared::places). Backward waits before it writes
-// a bucket until those that lay there before have been applied.
+// GradientTurns: buckets whose gradients use memory in turn (Prepared::places). Backward waits before it
+// writes a bucket until those that lay there before have been applied.
 #pragma once
 
 #include <vector>
