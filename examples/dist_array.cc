@@ -1,9 +1,9 @@
 // An image that four ranks hold in boxes, blurred three times: a rank reads its box with the pixels around
 // it, whoever holds them, computes its own pixels and writes them. Then the same image in rows. Ranks are
-// threads here; over shared memory or TCP the same code runs in processes. Prints:
-//   rank 0 holds image[0:15, 0:11] of f32[30, 21] and reads image[0:16, 0:12]
-//   blurred 3 times as in one piece: largest difference 0
-//   as 'shard(0) shard(0)' rank 0 holds image[0:8, 0:21]
+// threads here; over shared memory or TCP the same code runs in processes. It prints:
+//   ~ rank 0 holds image\[0:15, 0:11\] of f32\[30, 21\] and reads image\[0:16, 0:12\]
+//   ~ blurred 3 times as in one piece: largest difference 0
+//   ~ as 'shard\(0\) shard\(0\)' rank 0 holds image\[0:8, 0:21\]
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -307,8 +307,8 @@ Status check_pin(const LayoutPin& pin, const graph::Graph& graph, const NodeOpti
     if (!matches(pin.pattern, name)) continue;
     matched = true;
     const auto& all = options.of(v.node);
-    const auto fitting = [&](const LayoutOption& o) {
-      return lies_alike(o.outputs[0], pin.cut, graph.type(v).shape, axis.num_parts);
+    const auto fitting = [&, shape = graph.type(v).shape](const LayoutOption& o) {
+      return lies_alike(o.outputs[0], pin.cut, shape, axis.num_parts);
     };
     if (std::none_of(all.begin(), all.end(), fitting))
       return error(
