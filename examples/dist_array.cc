@@ -34,7 +34,7 @@ Box around(const Box& box) {
 
 // Every pixel of `box` is the mean of itself and its neighbors, which are in `seen`.
 Tensor blurred(const Box& box, const Tensor& pixels, const Box& seen) {
-  const Tensor out = *Tensor::allocate(cpu_device(), {DType::kF32, {box[0].size(), box[1].size()}});
+  Tensor out = *Tensor::allocate(cpu_device(), {DType::kF32, {box[0].size(), box[1].size()}});
   const auto at = [&](std::int64_t r, std::int64_t c) {
     return pixels.data<float>()[(r - seen[0].begin) * seen[1].size() + c - seen[1].begin];
   };
@@ -51,7 +51,7 @@ Tensor blurred(const Box& box, const Tensor& pixels, const Box& seen) {
 }
 
 Tensor first_image(const Box& box) {
-  const Tensor out = *Tensor::allocate(cpu_device(), {DType::kF32, {box[0].size(), box[1].size()}});
+  Tensor out = *Tensor::allocate(cpu_device(), {DType::kF32, {box[0].size(), box[1].size()}});
   float* next = out.data<float>();
   for (std::int64_t r = box[0].begin; r < box[0].end; ++r)
     for (std::int64_t c = box[1].begin; c < box[1].end; ++c) *next++ = first_pixel(r, c);

@@ -1,5 +1,6 @@
 // What workers hold in memory where the model is most of it: counted, as predicted before the run, and under
 // a cap below the whole model.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
