@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/train/mesh/mesh_jobs.h"
 #include "tests/train/small_jobs.h"
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
@@ -18,16 +19,10 @@ namespace {
 using testing::hash_in_process;
 using testing::hash_virtual;
 using ::testing::HasSubstr;
+using testing::on_mesh;
 using testing::tiny_cases;
 using testing::TinyCase;
 using testing::VirtualRuns;
-
-job::Job on_mesh(job::Job job, const std::string& mesh, const std::string& style = "tensor") {
-  job.parallel.mesh = mesh;
-  job.options.set(job::kStyle.name, style);
-  job::take_workers_of_mesh(job, false);
-  return job;
-}
 
 // What cannot be cut is refused, in mesh_refusals below.
 std::vector<TinyCase> cut_cases() {
@@ -51,20 +46,7 @@ Trained train(const job::Job& job, const std::shared_ptr<const data::Dataset>& d
 
 // Rounding differs, and 16 bits round much.
 void expect_close(const Trained& got, const Trained& expected, double tolerance) {
-  ASSERT_EQ(got.tensors.size(), expected.tensors.size());
-  for (std::size_t i = 0; i < got.tensors.size(); ++i) {
-    const auto& [name, a] = got.tensors[i];
-    const auto& [other, b] = expected.tensors[i];
-    ASSERT_EQ(name, other);
-    ASSERT_EQ(a.type(), b.type()) << name;
-    if (a.dtype() != DType::kF32) continue;
-    double apart = 0, length = 0;
-    for (std::int64_t k = 0; k < a.shape().num_elems(); ++k) {
-      apart += std::pow(a.data<float>()[k] - b.data<float>()[k], 2);
-      length += std::pow(b.data<float>()[k], 2);
-    }
-    EXPECT_LE(std::sqrt(apart), tolerance * std::sqrt(length) + 1e-6) << name;
-  }
+  testing::expect_close(got.tensors, expected.tensors, tolerance);
 }
 
 class MeshTrains : public ::testing::TestWithParam<std::size_t> {};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/train/mesh/mesh_jobs.h"
 #include "tests/train/small_jobs.h"
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
@@ -17,16 +18,11 @@
 namespace trireme::train {
 namespace {
 
+using testing::expect_close;
 using ::testing::HasSubstr;
+using testing::on_mesh;
 using testing::tiny_pictures;
 using testing::VirtualRuns;
-
-job::Job on_mesh(job::Job job, const std::string& mesh) {
-  job.parallel.mesh = mesh;
-  job.options.set(job::kStyle.name, "tensor");
-  job::take_workers_of_mesh(job, false);
-  return job;
-}
 
 job::Job rule_job(const std::string& rule, const std::string& mesh) {
   job::Job job = testing::tiny_job();
@@ -53,23 +49,6 @@ record::Summary summary_of(const start::SimulateReport& report) {
   for (std::size_t r = 0; r < report.ranks.size(); ++r)
     EXPECT_TRUE(report.ranks[r].ok()) << "rank " << r << ": " << report.ranks[r].status().to_string();
   return report.ranks[0].ok() ? *report.ranks[0] : record::Summary{};
-}
-
-void expect_close(const io::NamedTensors& got, const io::NamedTensors& expected, double tolerance) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const auto& [name, a] = got[i];
-    const auto& [other, b] = expected[i];
-    ASSERT_EQ(name, other);
-    ASSERT_EQ(a.type(), b.type()) << name;
-    if (a.dtype() != DType::kF32) continue;
-    double apart = 0, length = 0;
-    for (std::int64_t k = 0; k < a.shape().num_elems(); ++k) {
-      apart += std::pow(a.data<float>()[k] - b.data<float>()[k], 2);
-      length += std::pow(b.data<float>()[k], 2);
-    }
-    EXPECT_LE(std::sqrt(apart), tolerance * std::sqrt(length) + 1e-6) << name;
-  }
 }
 
 // What belongs to replicas is of their ranks, and has other names where these are more.
