@@ -176,7 +176,7 @@ TEST(CodedBspChoice, MomentumCorrectionChangesWhatIsSentAndSurvivesAResume) {
 }
 
 TEST(CodedBspChoice, WhatMakesNoSenseIsRefusedWithTheFix) {
-  const auto expect = [](job::Job job, const std::string& words) {
+  const auto expect = [](const job::Job& job, const std::string& words) {
     EXPECT_NE(job::check_job(job).message().find(words), std::string::npos)
         << job::check_job(job).to_string();
   };
