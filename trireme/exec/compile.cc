@@ -322,13 +322,42 @@ void number_slots(CompiledPlan& plan) {
   }
 }
 
+// An output that shows an input reads it in its phase.
+void find_phase_inputs(CompiledPlan& plan) {
+  const Graph& graph = plan.program;
+  const ValueMap<Value> roots = graph::storage_roots(graph, plan.pinned);
+  plan.phase_inputs.resize(static_cast<std::size_t>(plan.phases.num));
+  for (std::int32_t k = 0; k < static_cast<std::int32_t>(plan.inputs.size()); ++k) {
+    const Value input = plan.inputs[static_cast<std::size_t>(k)].value;
+    std::set<std::int32_t> readers;
+    for (std::int32_t i = 0; i < graph.size(); ++i)
+      if (!graph::is_free(graph, i, roots))
+        for (const Value v : graph.node(i).inputs)
+          if (roots[v] == input) readers.insert(plan.phases.of(i));
+    for (const auto& [name, v] : graph.outputs())
+      if (roots[v] == input) readers.insert(plan.phases.of(name));
+    for (const std::int32_t p : readers) plan.phase_inputs[static_cast<std::size_t>(p)].push_back(k);
+  }
+}
+
+// The phase in which everything that a notice waits for has ended; only the nodes of that phase are left to
+// wait for.
+std::int32_t phase_of_notice(const Phases& phases, const Notice& notice, std::vector<std::int32_t>& watched) {
+  if (watched.empty()) return phases.of(notice.output);
+  std::int32_t last = 0;
+  for (const std::int32_t n : watched) last = std::max(last, phases.of(n));
+  std::erase_if(watched, [&](std::int32_t n) { return phases.of(n) < last; });
+  return last;
+}
+
 Status plan_nodes(CompiledPlan& plan) {
   const Graph& graph = plan.program;
   plan.nodes.resize(static_cast<std::size_t>(graph.size()));
   graph::MemoryRequest request{.pinned = plan.pinned,
                                .workspace_bytes = std::vector<std::int64_t>(plan.nodes.size(), 0),
                                .strand = plan.part.strand_of,
-                               .strand_order = plan.part.lane_order};
+                               .strand_order = plan.part.lane_order,
+                               .phase = plan.phases.of_node};
   CudaKernels made;
   for (std::int32_t i = 0; i < graph.size(); ++i) {
     NodePlan& node = plan.nodes[static_cast<std::size_t>(i)];
@@ -341,6 +370,7 @@ Status plan_nodes(CompiledPlan& plan) {
     plan.nodes[i].workspace_offset = memory.workspace_offsets[i];
   plan.places = std::move(memory.plan);
   number_slots(plan);
+  find_phase_inputs(plan);
   return {};
 }
 
@@ -355,15 +385,22 @@ Result<std::shared_ptr<const CompiledGraph>> compile(const Graph& graph, Compile
 
   auto plan = std::make_shared<CompiledPlan>();
   TR_ASSIGN_OR_RETURN(plan->program, with_copies(live, copies));
+  if (!options.phases.empty()) {
+    TR_ASSIGN_OR_RETURN(PhasedGraph phased, order_by_phase(plan->program, options.phases));
+    plan->program = std::move(phased.graph);
+    plan->phases = std::move(phased.phases);
+  }
   plan->bound = bound_values(plan->program, bound, copies);
   for (const External& e : plan->bound) plan->pinned.push_back(e.value);
   const ValueMap<Value> roots = graph::storage_roots(plan->program, plan->pinned);
   NodeLists watched, gated;
   for (const VariableGate& gate : options.gates) gated.push_back(gated_nodes(plan->program, gate, roots));
-  for (const Notice& notice : options.notices)
+  for (const Notice& notice : options.notices) {
     watched.push_back(notice.after_gate >= 0 ? gated[static_cast<std::size_t>(notice.after_gate)]
                                              : watched_nodes(plan->program, notice, roots));
-  plan->part = partition(plan->program, roots, watched, gated);
+    plan->notice_phase.push_back(phase_of_notice(plan->phases, notice, watched.back()));
+  }
+  plan->part = partition(plan->program, roots, watched, gated, plan->phases);
   plan->options = std::move(options);
   TR_RETURN_IF_ERROR(plan_nodes(*plan));
   return std::shared_ptr<const CompiledGraph>(std::move(plan));
@@ -372,6 +409,21 @@ Result<std::shared_ptr<const CompiledGraph>> compile(const Graph& graph, Compile
 cost::OpCost CompiledPlan::cost() const {
   cost::OpCost total;
   for (const Strand& s : part.strands) total += s.cost;
+  return total;
+}
+
+std::vector<std::string> CompiledPlan::inputs_of_phase(int phase) const {
+  std::vector<std::string> names;
+  for (const std::int32_t k : phase_inputs[static_cast<std::size_t>(phase)])
+    names.push_back(inputs[static_cast<std::size_t>(k)].name);
+  return names;
+}
+
+cost::OpCost CompiledPlan::phase_cost(int phase) const {
+  cost::OpCost total;
+  const auto p = static_cast<std::size_t>(phase);
+  for (std::int32_t s = part.first_strand[p]; s < part.first_strand[p + 1]; ++s)
+    total += part.strands[static_cast<std::size_t>(s)].cost;
   return total;
 }
 
@@ -389,6 +441,7 @@ Outline CompiledPlan::outline() const {
         out.strands.push_back(graph::node_cost(program, node));
     for (const std::int32_t n : strand.notices)
       out.notice_after[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(out.strands.size()) - 1;
+    if (!phases.of_node.empty()) out.phase_of.resize(out.strands.size(), phases.of(strand.nodes[0]));
   }
   for (const auto& strands : part.gate_strands)
     out.gate_before.push_back(strands.empty() ? -1 : begins[static_cast<std::size_t>(strands.front())]);
@@ -398,6 +451,8 @@ Outline CompiledPlan::outline() const {
 bool CompiledPlan::is_behind(int notice, int gate) const {
   std::vector<bool> found(part.strands.size(), false);
   std::vector<std::int32_t> next = part.gate_strands[static_cast<std::size_t>(gate)];
+  const auto phase = static_cast<std::size_t>(notice_phase[static_cast<std::size_t>(notice)]);
+  if (!next.empty() && next.front() < part.first_strand[phase]) return true;
   while (!next.empty()) {
     const std::int32_t at = next.back();
     next.pop_back();
@@ -424,8 +479,11 @@ std::map<std::string, std::string> CompiledPlan::kernels() const {
 
 std::string CompiledPlan::to_text() const {
   std::string text = fmt::format("arena {} bytes, width {}\n", places.arena_bytes, options.width);
+  if (!phases.of_node.empty())
+    text += fmt::format("scratch memory {} bytes, {} phases\n", places.scratch_bytes, phases.num);
   for (std::size_t s = 0; s < part.strands.size(); ++s) {
     const Strand& strand = part.strands[s];
+    if (!phases.of_node.empty()) text += fmt::format("phase {}, ", phases.of(strand.nodes[0]));
     text += fmt::format("strand {}{}: {:.4g} flops, {:.4g} bytes, waits for {}, then [{}], notices [{}]\n", s,
                         strand.is_host ? " (host)" : "", strand.cost.flops, strand.cost.bytes,
                         strand.num_before, fmt::join(strand.after, ", "), fmt::join(strand.notices, ", "));
@@ -433,7 +491,8 @@ std::string CompiledPlan::to_text() const {
       text += fmt::format("  %{} {} ({})", i, program.node(i).name, planned_name(program.node(i)));
       if (!node_plan(i).kernel.empty()) text += fmt::format(" by {}", node_plan(i).kernel);
       for (const auto& p : places.places[static_cast<std::size_t>(i)]) {
-        text += p.offset >= 0 ? fmt::format(" @{}", p.offset) : std::string(" @outside");
+        text += p.offset >= 0 ? fmt::format(" @{}{}", p.scratch ? "scratch+" : "", p.offset)
+                              : std::string(" @outside");
         if (!p.alias_of.is_null()) text += fmt::format(" =%{}", p.alias_of.node);
       }
       text += "\n";

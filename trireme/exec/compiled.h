@@ -9,6 +9,7 @@
 
 #include "trireme/exec/executor.h"
 #include "trireme/exec/partition.h"
+#include "trireme/exec/phases.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/storage.h"
 #include "trireme/kernel/cuda/cuda.h"
@@ -23,7 +24,7 @@ struct NodePlan {
   std::string kernel;                                    // its name
   std::shared_ptr<const kernel::cuda::CudaKernel> cuda;  // on a GPU, instead of `run`; equal nodes share it
   std::unique_ptr<op::KernelState> state;
-  std::int64_t workspace_offset = -1;  // in the arena
+  std::int64_t workspace_offset = -1;  // in the arena, in scratch memory where there are phases
   std::int64_t workspace_bytes = 0;
   std::size_t first_slot = 0;  // its inputs, then its outputs, in the flat list of tensors of an Execution
 };
@@ -37,6 +38,10 @@ struct External {
 struct CompiledPlan final : public CompiledGraph {
   const graph::Graph& graph() const override { return program; }
   std::int64_t arena_bytes() const override { return places.arena_bytes; }
+  std::int64_t scratch_bytes() const override { return places.scratch_bytes; }
+  int num_phases() const override { return phases.num; }
+  std::vector<std::string> inputs_of_phase(int phase) const override;
+  cost::OpCost phase_cost(int phase) const override;
   cost::OpCost cost() const override;
   std::map<std::string, std::string> kernels() const override;
   int num_strands() const override { return static_cast<int>(part.strands.size()); }
@@ -53,6 +58,9 @@ struct CompiledPlan final : public CompiledGraph {
 
   graph::Graph program;
   CompileOptions options;
+  Phases phases;
+  std::vector<std::int32_t> notice_phase;               // per notice: the phase in whose run it is given
+  std::vector<std::vector<std::int32_t>> phase_inputs;  // per phase: the inputs it reads, ascending
   Partition part;
   std::vector<Value> pinned;  // the Values of `bound`
   graph::MemoryPlan places;

@@ -78,13 +78,10 @@ class ExecutionImpl final : public Execution {
     const std::shared_ptr<RunState> s = state_;
     if (s->running)
       co_return error(Code::kInvalid, "[exec] run() called while this Execution runs; make another one");
-    for (std::size_t i = 0; i < fed_.size(); ++i)
-      if (!fed_[i])
-        co_return error(Code::kInvalid, "[exec] input '{}' was not fed; call feed() before run()",
-                        s->plan->inputs[i].name);
+    if (Status can = check_phase(options.phase); !can.ok()) co_return can;
+    if (Status fed = check_fed(options.phase); !fed.ok()) co_return fed;
     s->begin(options);
     co_await RunEnd{*s};
-    s->has_values = s->status.ok();
     co_return s->status;
   }
 
@@ -102,9 +99,12 @@ class ExecutionImpl final : public Execution {
       return error(Code::kNotFound, "[exec] output '{}' is not fetched; fetched are: {}", output,
                    fmt::join(names, ", "));
     }
-    if (!s.has_values)
+    if (s.phase.begun == 0)
       return error(Code::kInvalid,
                    "[exec] output '{}' has no value: the graph was not run, or the run failed", output);
+    if (const std::int32_t phase = s.plan->phases.of(output); phase >= s.phase.begun)
+      return error(Code::kInvalid, "[exec] output '{}' has no value yet: phase {} has not run", output,
+                   phase);
     return s.gpu != nullptr ? s.gpu->on_host(value_of(*found)) : value_of(*found);
   }
 
@@ -121,6 +121,33 @@ class ExecutionImpl final : public Execution {
   }
 
  private:
+  Status check_phase(int phase) const {
+    const std::int32_t num = state_->plan->phases.num, next = state_->phase.begun;
+    if (phase < -1 || phase >= num)
+      return error(Code::kInvalid, "[exec] run() of phase {}, but the graph has {} phases, numbered from 0",
+                   phase, num);
+    if (phase <= 0 || phase == next) return {};
+    if (phase < next)
+      return error(Code::kInvalid, "[exec] phase {} has run already; begin again with phase 0", phase);
+    return error(Code::kInvalid,
+                 "[exec] phase {} needs phase {} before it; begin with phase 0, also after a failure", phase,
+                 next);
+  }
+
+  Status check_fed(int phase) const {
+    const CompiledPlan& plan = *state_->plan;
+    const auto check = [&](std::size_t i) {
+      if (fed_[i]) return Status();
+      return error(Code::kInvalid, "[exec] input '{}' was not fed; call feed() before run()",
+                   plan.inputs[i].name);
+    };
+    if (phase >= 0)
+      for (const std::int32_t i : plan.phase_inputs[static_cast<std::size_t>(phase)])
+        TR_RETURN_IF_ERROR(check(static_cast<std::size_t>(i)));
+    for (std::size_t i = 0; phase < 0 && i < fed_.size(); ++i) TR_RETURN_IF_ERROR(check(i));
+    return {};
+  }
+
   // Aliases of inputs are found through the input: feeds change.
   Tensor value_of(Value v) const {
     const RunState& s = *state_;
@@ -179,7 +206,8 @@ void place_values(RunState& s) {
       const Value v{i, k};
       const auto& place = s.plan->place(v);
       if (place.offset >= 0) {
-        s.values[v] = s.value_at(v, s.arena, static_cast<std::size_t>(place.offset));
+        s.values[v] = s.value_at(v, place.scratch ? s.memory.scratch : s.memory.arena,
+                                 static_cast<std::size_t>(place.offset));
       } else if (!place.alias_of.is_null() && !s.values[place.alias_of].is_null()) {
         const Tensor& base = s.values[place.alias_of];
         s.values[v] = s.value_at(v, base.buffer(), base.offset_bytes());
@@ -222,7 +250,8 @@ Status make_strands(RunState& s, const HostOps& host_ops) {
       const NodePlan& p = s.plan->node_plan(node);
       std::span<std::byte> workspace;
       if (p.workspace_bytes > 0)
-        workspace = {s.arena.data() + p.workspace_offset, static_cast<std::size_t>(p.workspace_bytes)};
+        workspace = {s.memory.workspaces().data() + p.workspace_offset,
+                     static_cast<std::size_t>(p.workspace_bytes)};
       s.calls.push_back({p.run,
                          {.inputs = s.inputs_of(node),
                           .outputs = s.outputs_of(node),
@@ -254,23 +283,45 @@ Status does_not_fit(const Status& why, const CompiledPlan& plan) {
   const MemoryReport m = plan.memory();
   const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
   return why.with_prefix(fmt::format(
-      "[exec] the graph needs {} in all (values {}, workspaces {}, variables {}, feeds {}, bound {}; "
+      "[exec] the graph needs {} in all (values {}, workspaces {}, {}variables {}, feeds {}, bound {}; "
       "largest values: {}): ",
-      text(m.total_bytes()), text(m.values_bytes), text(m.workspace_bytes), text(m.variables_bytes),
-      text(m.feeds_bytes), text(m.bound_bytes), largest));
+      text(m.total_bytes()), text(m.values_bytes), text(m.workspace_bytes),
+      m.scratch_bytes > 0 ? fmt::format("scratch memory {}, ", text(m.scratch_bytes)) : "",
+      text(m.variables_bytes), text(m.feeds_bytes), text(m.bound_bytes), largest));
+}
+
+Result<Buffer> allocate(const RunState& s, const ExecutionOptions& options, std::int64_t bytes) {
+  const auto size = static_cast<std::size_t>(bytes);
+  if (s.gpu == nullptr && s.rt.is_phantom()) return Buffer::phantom(phantom_device(), size);
+  if (options.device != nullptr) return options.device->allocate(size);
+  return s.gpu != nullptr ? s.plan->options.device->allocate(size) : cpu_device().allocate(size);
+}
+
+Status check_scratch(const RunState& s, const Buffer& scratch) {
+  constexpr std::uintptr_t kAlign = 64;
+  const auto needed = static_cast<std::size_t>(s.plan->scratch_bytes());
+  if (scratch.size_bytes() < needed)
+    return error(Code::kInvalid, "[exec] the scratch memory has {} bytes, the graph needs {}",
+                 scratch.size_bytes(), needed);
+  if (s.rt.is_phantom()) return {};
+  const DeviceKind kind = s.gpu != nullptr ? DeviceKind::kCuda : DeviceKind::kCpu;
+  if (scratch.is_phantom() || scratch.device().kind() != kind)
+    return error(Code::kInvalid, "[exec] the scratch memory is not on the device that runs the graph");
+  if (reinterpret_cast<std::uintptr_t>(scratch.data()) % kAlign != 0)
+    return error(Code::kInvalid, "[exec] the scratch memory does not begin at a multiple of {} bytes",
+                 kAlign);
+  return {};
 }
 
 // Memory for everything, and tensors in it.
 Status take_memory(RunState& s, const ExecutionOptions& options) {
-  const auto bytes = static_cast<std::size_t>(s.plan->arena_bytes());
-  if (s.gpu != nullptr) {
-    TR_ASSIGN_OR_RETURN(s.arena,
-                        (options.device ? options.device : s.plan->options.device.get())->allocate(bytes));
-  } else if (s.rt.is_phantom()) {
-    s.arena = Buffer::phantom(phantom_device(), bytes);
-  } else {
-    Device& device = options.device ? *options.device : cpu_device();
-    TR_ASSIGN_OR_RETURN(s.arena, device.allocate(bytes));
+  TR_ASSIGN_OR_RETURN(s.memory.arena, allocate(s, options, s.plan->arena_bytes()));
+  if (s.plan->scratch_bytes() > 0) {
+    s.memory.scratch = options.scratch;
+    if (options.scratch.is_null()) {
+      TR_ASSIGN_OR_RETURN(s.memory.scratch, allocate(s, options, s.plan->scratch_bytes()));
+    }
+    TR_RETURN_IF_ERROR(check_scratch(s, s.memory.scratch));
   }
   TR_RETURN_IF_ERROR(take_variables(s, options.variables));
   return take_bindings(s, options.bindings);
@@ -300,11 +351,12 @@ Result<std::unique_ptr<Execution>> make_execution(runtime::Runtime& rt,
   if (s.gpu != nullptr)
     for (const Strand& strand : s.plan->part.strands)
       for (const std::int32_t node : strand.nodes)
-        if (!strand.is_host) s.gpu->add_call(node, s.inputs_of(node), s.outputs_of(node), s.arena);
+        if (!strand.is_host)
+          s.gpu->add_call(node, s.inputs_of(node), s.outputs_of(node), s.memory.workspaces());
   s.notice_waiting.resize(s.plan->part.notice_before.size());
   s.notice_point.resize(s.notice_waiting.size());
-  s.ready.reserve(s.strands.size());
-  s.due.reserve(s.notice_waiting.size());
+  s.ready.items.reserve(s.strands.size());
+  s.due.items.reserve(s.notice_waiting.size());
   s.gate_open.assign(s.plan->part.gate_strands.size(), 0);
   return std::unique_ptr<Execution>(std::make_unique<ExecutionImpl>(std::move(state)));
 }

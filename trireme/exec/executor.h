@@ -5,6 +5,11 @@
 // that makes a notified output final. So a host op suspends only its dependents and holds no thread, and a
 // gradient leaves while backward still runs.
 //
+// A graph may be cut into *phases*, each with some of its outputs: forward, backward and weight gradients of
+// a segment of a net. A run does all of them one after the other, or one, and between two phases of an
+// Execution others may run theirs. What lives across phases is in the arena of its Execution; everything else
+// is in scratch memory, which Executions that take turns can share.
+//
 // CompiledGraph is immutable and shared (by the shards of a worker, by the ranks of a virtual cluster). An
 // Execution is one instance: arena, feeds and run state; run() is not reentrant, different Executions run at
 // the same time.
@@ -89,6 +94,9 @@ struct CompileOptions {
   // written.
   std::shared_ptr<Device> device = nullptr;
   bool tf32 = false;  // on a GPU: f32 products may round their operands to tf32
+  // The outputs of each phase; a phase may have none and then does nothing. A node runs in the first phase
+  // with an output that needs it. Every fetch is in exactly one of them. Empty: no phases.
+  std::vector<std::vector<std::string>> phases = {};
 };
 
 // When things of a run come, for predictions: the costs of its strands in order, and the strands that the
@@ -97,13 +105,19 @@ struct Outline {
   std::vector<cost::OpCost> strands;
   std::vector<std::int32_t> notice_after;  // per notice: the last strand that it waits for; -1: none
   std::vector<std::int32_t> gate_before;   // per gate: the first strand that waits for it; -1: none
+  std::vector<std::int32_t> phase_of;      // per strand, ascending; empty without phases
 };
 
 class CompiledGraph {
  public:
   virtual ~CompiledGraph() = default;
-  virtual const graph::Graph& graph() const = 0;  // after dead code elimination
-  virtual std::int64_t arena_bytes() const = 0;
+  virtual const graph::Graph& graph() const = 0;   // after dead code elimination
+  virtual std::int64_t arena_bytes() const = 0;    // of each Execution
+  virtual std::int64_t scratch_bytes() const = 0;  // what one phase alone uses; 0 without phases
+  virtual int num_phases() const = 0;              // 1 without phases
+  // What the nodes and outputs of a phase read; some of it may be read by earlier phases too.
+  virtual std::vector<std::string> inputs_of_phase(int phase) const = 0;
+  virtual cost::OpCost phase_cost(int phase) const = 0;
   virtual cost::OpCost cost() const = 0;
   virtual std::map<std::string, std::string> kernels()
       const = 0;  // chosen, as CompileOptions::kernels, for the plan
@@ -122,19 +136,25 @@ struct RunOptions {
   // belong together; runs that overlap have different numbers.
   std::uint64_t number = 0;
   TimeNs deadline = kForever;  // on rt.now(); a run that lasts longer is cancelled with kDeadline
+  // Runs this phase alone; -1: all of them. Phases follow each other from 0 on, each once; phase 0 may begin
+  // anew at any time. After a phase that failed only phase 0 can run.
+  int phase = -1;
 };
 
 class Execution {
  public:
   virtual ~Execution() = default;
-  // Feeds are by reference: the tensor must stay valid and unchanged during run(). Type must match exactly.
+  // Feeds are by reference: the tensor must stay valid and unchanged during run(), and from the first phase
+  // that reads it to the end of the last one that does. Type must match exactly. An input must be there when
+  // the first phase that reads it runs.
   virtual Status feed(std::string_view input, Tensor value) = 0;
   // Runs once. The first failing host op ends the run: strands not started are dropped, host calls under way
   // are cancelled, and everything that runs is drained.
   virtual runtime::Task<Status> run(RunOptions options) = 0;
   runtime::Task<Status> run() { return run(RunOptions{}); }
   // Opens gate `gate` (an index into CompileOptions::gates) for the run under way, or for the next one. All
-  // gates close when a run ends. Opening an open gate does nothing.
+  // gates close when a run ends, but a phase that ends well leaves those as they are that nothing of it waits
+  // for. Opening an open gate does nothing.
   virtual void open(int gate) = 0;
   // Ends the run under way with `why`, as a failing host op would; also where only closed gates are waited
   // for.
@@ -145,7 +165,7 @@ class Execution {
   virtual TimeNs held_ns() const = 0;
   // How long the last run stood because nothing but host ops was under way.
   virtual TimeNs met_ns() const = 0;
-  // A fetched output after run(), in host memory; valid until the next run.
+  // A fetched output after run(), in host memory; valid until the next run, or until phase 0 runs again.
   virtual Result<Tensor> fetch(std::string_view output) const = 0;
   // Called on the loop during run() with the index into CompileOptions::notices. The event (may be null) is
   // the point in the device's stream where the value is there.
@@ -159,7 +179,11 @@ struct ExecutionOptions {
   std::map<std::string, Tensor> bindings = {};  // memory for CompileOptions::bound
   HostOps host_ops = {};                        // implementations for the host ops in the graph
   Device* device = nullptr;                     // where the arena lives; null: the host's memory
-  bool profile = false;                         // time every node; costs two clock readings each
+  // Memory of that device, at least scratch_bytes() of it, 64-byte aligned. Executions share it that never
+  // run at the same time (on a GPU: with a queue, the same one); what is in there may change between two
+  // phases. Null: the Execution's own.
+  Buffer scratch = {};
+  bool profile = false;            // time every node; costs two clock readings each
   DeviceMirror* mirror = nullptr;  // on a GPU: tensors of the host that are there already; used by feed() too
   DeviceAhead* ahead = nullptr;    // on a GPU: feeds that travel there before they are used
   // On a GPU: not null, and run() ends when its work is on the queue, behind what was put there before.

@@ -21,6 +21,11 @@ MemoryReport CompiledPlan::memory() const {
   report.variables_bytes = bytes_of(program, variables);
   report.feeds_bytes = bytes_of(program, inputs);
   report.bound_bytes = bytes_of(program, bound);
+  report.scratch_bytes = places.scratch_bytes;
+  if (!phases.of_node.empty()) {
+    report.values_bytes = places.arena_bytes;
+    return report;
+  }
   // The split of the arena: planned again as if no kernel had a workspace.
   const Result<graph::MemoryResult> bare = graph::plan_memory(
       program,
@@ -39,6 +44,7 @@ std::string MemoryReport::to_text() const {
   };
   line("values", values_bytes);
   line("workspace", workspace_bytes);
+  if (scratch_bytes > 0) line("scratch", scratch_bytes);
   line("variables", variables_bytes);
   line("feeds", feeds_bytes);
   line("bound", bound_bytes);

@@ -42,10 +42,10 @@ void NodeTimes::add_strand(std::int32_t strand, TimeNs begin, TimeNs end) {
   }
 }
 
-void NodeTimes::run_ends(TimeNs now, bool completed) {
+void NodeTimes::run_ends(TimeNs now, bool completed, bool whole) {
   if (!completed) return;
   run_ns_ += now - run_begin_;
-  ++runs_;
+  if (whole) ++runs_;
 }
 
 Profile NodeTimes::profile() const {

@@ -24,7 +24,8 @@ class NodeTimes {
   TimeNs strand_begin(std::int32_t strand) const { return strand_begin_[static_cast<std::size_t>(strand)]; }
   void add_launches(std::size_t count) { launches_ += static_cast<std::int64_t>(count); }
   void run_begins(TimeNs now) { run_begin_ = now; }
-  void run_ends(TimeNs now, bool completed);
+  // A run that was not `completed` does not count. `whole`: the last phase has ended, or all of them.
+  void run_ends(TimeNs now, bool completed, bool whole);
 
   Profile profile() const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 namespace trireme::exec {
@@ -13,15 +14,20 @@ using HostSet = std::vector<std::int32_t>;  // host nodes, ascending
 class Partitioner {
  public:
   Partitioner(const Graph& graph, const graph::ValueMap<graph::Value>& roots, const NodeLists& watched,
-              const NodeLists& gated)
+              const NodeLists& gated, const Phases& phases)
       : graph_(graph),
         roots_(roots),
         watched_(watched),
         gated_(gated),
+        phases_(phases),
         deps_(graph::run_dependencies(graph, roots)),
         lane_of_(static_cast<std::size_t>(graph.size()), -1),
         cut_after_(static_cast<std::size_t>(graph.size()), false),
-        cut_before_(static_cast<std::size_t>(graph.size()), false) {}
+        cut_before_(static_cast<std::size_t>(graph.size()), false) {
+    for (std::size_t i = 0; i < deps_.size(); ++i)
+      std::erase_if(deps_[i],
+                    [&](std::int32_t d) { return phases_.of(d) < phases_.of(static_cast<std::int32_t>(i)); });
+  }
 
   Partition run() {
     find_lanes();
@@ -33,6 +39,7 @@ class Partitioner {
     make_strands();
     connect();
     connect_gates();
+    count_phases();
     return std::move(out_);
   }
 
@@ -41,7 +48,7 @@ class Partitioner {
   bool is_host(std::int32_t node) const { return graph_.node(node).def->has(op::kHostOp); }
 
   void find_lanes() {
-    std::map<HostSet, std::int32_t> lanes;
+    std::map<std::pair<std::int32_t, HostSet>, std::int32_t> lanes;  // by phase and host ops
     std::vector<const HostSet*> set_of(lane_of_.size(), nullptr);
     for (std::int32_t i = 0; i < graph_.size(); ++i) {
       if (!runs(i)) continue;
@@ -55,8 +62,8 @@ class Partitioner {
         if (is_host(d) && (at == hosts.end() || *at != d)) hosts.insert(at, d);
       }
       const auto [entry, added] =
-          lanes.try_emplace(std::move(hosts), static_cast<std::int32_t>(lanes.size()));
-      set_of[static_cast<std::size_t>(i)] = &entry->first;
+          lanes.try_emplace({phases_.of(i), std::move(hosts)}, static_cast<std::int32_t>(lanes.size()));
+      set_of[static_cast<std::size_t>(i)] = &entry->first.second;
       lane_of_[static_cast<std::size_t>(i)] = entry->second;
     }
     num_lanes_ = lanes.size();
@@ -146,10 +153,18 @@ class Partitioner {
     }
   }
 
+  void count_phases() {
+    out_.first_strand.assign(static_cast<std::size_t>(phases_.num) + 1, 0);
+    for (const Strand& s : out_.strands)
+      ++out_.first_strand[static_cast<std::size_t>(phases_.of(s.nodes[0])) + 1];
+    std::partial_sum(out_.first_strand.begin(), out_.first_strand.end(), out_.first_strand.begin());
+  }
+
   const Graph& graph_;
   const graph::ValueMap<graph::Value>& roots_;
   const NodeLists& watched_;
   const NodeLists& gated_;
+  const Phases& phases_;
   NodeLists deps_;
   std::vector<std::int32_t> lane_of_;
   std::vector<bool> cut_after_, cut_before_;
@@ -160,8 +175,8 @@ class Partitioner {
 }  // namespace
 
 Partition partition(const Graph& graph, const graph::ValueMap<graph::Value>& roots, const NodeLists& watched,
-                    const NodeLists& gated) {
-  return Partitioner(graph, roots, watched, gated).run();
+                    const NodeLists& gated, const Phases& phases) {
+  return Partitioner(graph, roots, watched, gated, phases).run();
 }
 
 }  // namespace trireme::exec

@@ -1,11 +1,41 @@
 #include "trireme/exec/run_state.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace trireme::exec {
 
 using runtime::Task;
+
+namespace {
+
+// Strands of these phases that wait for the gate.
+std::span<const std::int32_t> waiting_for(const Partition& part, std::size_t gate, std::int32_t first_phase,
+                                          std::int32_t last_phase) {
+  const std::vector<std::int32_t>& all = part.gate_strands[gate];
+  const auto from = std::lower_bound(all.begin(), all.end(),
+                                     part.first_strand[static_cast<std::size_t>(first_phase)]),
+             to = std::lower_bound(from, all.end(),
+                                   part.first_strand[static_cast<std::size_t>(last_phase) + 1]);
+  return {from, to};
+}
+
+// Host ops work on the host: copies of their operands.
+Task<Status> run_beside_device(RunState& self, HostOp& host, HostCall call, std::int32_t node) {
+  HostOperands operands;
+  Status done = self.gpu->take_operands(self.inputs_of(node), self.outputs_of(node), operands);
+  if (done.ok()) {
+    call.inputs = operands.in;
+    call.outputs = operands.out;
+    done = co_await host.start(std::move(call));
+  }
+  if (done.ok()) done = self.gpu->write_outputs(operands, self.outputs_of(node));
+  self.gpu->give_back(operands);
+  co_return done;
+}
+
+}  // namespace
 
 void RunState::begin(const RunOptions& options) {
   running = true;
@@ -16,29 +46,40 @@ void RunState::begin(const RunOptions& options) {
       self->deadline_timer = 0;
       self->cancel(Status(Code::kDeadline, "[exec] the run passed its deadline"));
     });
-  has_values = true;
+  phase.first = std::max(options.phase, 0);
+  phase.last = options.phase < 0 ? plan->phases.num - 1 : options.phase;
+  phase.begun = phase.last + 1;
   status = {};
-  ready.clear();
-  due.clear();
-  next_ready = next_due = 0;
   if (gpu) gpu->begin();
   if (times) times->run_begins(rt.now());
   held = {};
   met = {};
+  begin_phase(phase.first);
+  settle();
+}
+
+// Everything of the phases before it has ended.
+void RunState::begin_phase(std::int32_t p) {
+  phase.now = p;
+  ready.clear();
+  due.clear();
+  const Partition& part = plan->part;
+  const auto first = static_cast<std::size_t>(part.first_strand[static_cast<std::size_t>(p)]),
+             end = static_cast<std::size_t>(part.first_strand[static_cast<std::size_t>(p) + 1]);
+  for (std::size_t s = first; s < end; ++s) strands[s].waiting = part.strands[s].num_before;
   closed_gates = 0;
-  for (std::size_t s = 0; s < strands.size(); ++s) strands[s].waiting = plan->part.strands[s].num_before;
   for (std::size_t g = 0; g < gate_open.size(); ++g) {
-    const std::vector<std::int32_t>& waiting = plan->part.gate_strands[g];
+    const std::span<const std::int32_t> waiting = waiting_for(part, g, p, p);
     if (gate_open[g] == 0 && !waiting.empty()) ++closed_gates;
     for (const std::int32_t s : waiting) strands[static_cast<std::size_t>(s)].waiting -= gate_open[g];
   }
-  for (std::size_t s = 0; s < strands.size(); ++s)
-    if (strands[s].waiting == 0) ready.push_back(static_cast<std::int32_t>(s));
+  for (std::size_t s = first; s < end; ++s)
+    if (strands[s].waiting == 0) ready.push(static_cast<std::int32_t>(s));
   for (std::size_t n = 0; n < notice_waiting.size(); ++n) {
-    notice_waiting[n] = plan->part.notice_before[n];
-    if (notice_waiting[n] == 0) due.push_back(static_cast<std::int32_t>(n));
+    if (plan->notice_phase[n] != p) continue;
+    notice_waiting[n] = part.notice_before[n];
+    if (notice_waiting[n] == 0) due.push(static_cast<std::int32_t>(n));
   }
-  settle();
 }
 
 void RunState::start(std::int32_t strand) {
@@ -139,20 +180,6 @@ Task<void> RunState::run_host(std::shared_ptr<RunState> self, std::int32_t stran
   self->ended(strand, std::move(status));
 }
 
-// Host ops work on the host: copies of their operands.
-Task<Status> RunState::run_beside_device(RunState& self, HostOp& host, HostCall call, std::int32_t node) {
-  HostOperands operands;
-  Status done = self.gpu->take_operands(self.inputs_of(node), self.outputs_of(node), operands);
-  if (done.ok()) {
-    call.inputs = operands.in;
-    call.outputs = operands.out;
-    done = co_await host.start(std::move(call));
-  }
-  if (done.ok()) done = self.gpu->write_outputs(operands, self.outputs_of(node));
-  self.gpu->give_back(operands);
-  co_return done;
-}
-
 void RunState::ended(std::int32_t strand, Status result, std::shared_ptr<Event> point) {
   --in_flight.all;
   if (times) note_end(strand);
@@ -160,7 +187,7 @@ void RunState::ended(std::int32_t strand, Status result, std::shared_ptr<Event> 
   if (status.ok()) {
     const Strand& s = plan->part.strands[static_cast<std::size_t>(strand)];
     for (const std::int32_t next : s.after)
-      if (--strands[static_cast<std::size_t>(next)].waiting == 0) ready.push_back(next);
+      if (--strands[static_cast<std::size_t>(next)].waiting == 0) ready.push(next);
     for (const std::int32_t n : s.notices) give_notice(n, point);
   }
   settle();
@@ -177,11 +204,11 @@ void RunState::settle() {
 void RunState::start_ready() {
   if (settling) return;
   settling = true;
-  while (status.ok() && (next_ready < ready.size() || next_due < due.size())) {
-    if (next_ready < ready.size()) {
-      start(ready[next_ready++]);
+  while (status.ok() && !(ready.is_done() && due.is_done())) {
+    if (!ready.is_done()) {
+      start(ready.take());
     } else {
-      const std::int32_t notice = due[next_due++];
+      const std::int32_t notice = due.take();
       if (listeners.notice) listeners.notice(notice, notice_point[static_cast<std::size_t>(notice)]);
     }
   }
@@ -203,17 +230,25 @@ void RunState::tell_held() {
 }
 
 void RunState::end_if_done() {
-  if (!running || settling || in_flight.all > 0) return;
-  if (status.ok() && closed_gates > 0) {
-    if (held.since < 0) held.since = rt.now();
-    tell_held();
-    return;
+  for (;; start_ready()) {
+    if (!running || settling || in_flight.all > 0) return;
+    if (status.ok() && closed_gates > 0) {
+      if (held.since < 0) held.since = rt.now();
+      tell_held();
+      return;
+    }
+    held.end(rt.now());
+    if (!status.ok() || phase.now == phase.last) break;
+    begin_phase(phase.now + 1);
   }
-  held.end(rt.now());
   running = false;
-  std::fill(gate_open.begin(), gate_open.end(), 0);
+  for (std::size_t g = 0; g < gate_open.size(); ++g)
+    if (!status.ok() || plan->part.gate_strands[g].empty() ||
+        !waiting_for(plan->part, g, phase.first, phase.last).empty())
+      gate_open[g] = 0;
+  if (!status.ok()) phase.begun = 0;
   if (deadline_timer != 0) rt.cancel_timer(std::exchange(deadline_timer, 0));
-  if (times) times->run_ends(rt.now(), status.ok());
+  if (times) times->run_ends(rt.now(), status.ok(), phase.last + 1 == plan->phases.num);
   if (waiter) std::exchange(waiter, nullptr).resume();
 }
 
@@ -223,10 +258,11 @@ void RunState::open(std::int32_t gate) {
   TR_CHECK(g < gate_open.size(), "gate {} of {}", gate, gate_open.size());
   if (gate_open[g] != 0) return;
   gate_open[g] = 1;
-  if (!running || !status.ok() || plan->part.gate_strands[g].empty()) return;
+  const std::span<const std::int32_t> waiting = waiting_for(plan->part, g, phase.now, phase.now);
+  if (!running || !status.ok() || waiting.empty()) return;
   --closed_gates;
-  for (const std::int32_t s : plan->part.gate_strands[g])
-    if (--strands[static_cast<std::size_t>(s)].waiting == 0) ready.push_back(s);
+  for (const std::int32_t s : waiting)
+    if (--strands[static_cast<std::size_t>(s)].waiting == 0) ready.push(s);
   start_ready();
   if (in_flight.all > 0)
     held.end(rt.now());
@@ -248,6 +284,7 @@ void RunState::abandon() {
     return;
   }
   running = false;
+  phase.begun = 0;
   if (deadline_timer != 0) rt.cancel_timer(std::exchange(deadline_timer, 0));
   std::fill(gate_open.begin(), gate_open.end(), 0);
 }

@@ -45,6 +45,19 @@ struct StrandState {
   HostOp* host = nullptr;
 };
 
+// Strands or notices of a phase, in the order in which they came; the capacity is set once.
+struct WorkList {
+  std::vector<std::int32_t> items;
+  std::size_t next = 0;
+  bool is_done() const { return next == items.size(); }
+  void push(std::int32_t item) { items.push_back(item); }
+  std::int32_t take() { return items[next++]; }
+  void clear() {
+    items.clear();
+    next = 0;
+  }
+};
+
 struct RunState : std::enable_shared_from_this<RunState> {
   RunState(runtime::Runtime& runtime, std::shared_ptr<const CompiledPlan> compiled)
       : rt(runtime), plan(std::move(compiled)), values(plan->program) {}
@@ -61,6 +74,7 @@ struct RunState : std::enable_shared_from_this<RunState> {
   }
 
   void begin(const RunOptions& how);
+  void begin_phase(std::int32_t p);
   void start(std::int32_t strand);
   void start_on_device(std::int32_t strand);
   void run_calls(std::int32_t strand, runtime::ComputeContext& context);
@@ -81,15 +95,16 @@ struct RunState : std::enable_shared_from_this<RunState> {
   void give_notice(std::int32_t notice, const std::shared_ptr<Event>& point) {
     const auto n = static_cast<std::size_t>(notice);
     if (point != nullptr) notice_point[n] = point;  // the last one: strands come to the GPU in order
-    if (--notice_waiting[n] == 0) due.push_back(notice);
+    if (--notice_waiting[n] == 0) due.push(notice);
   }
   static runtime::Task<void> run_host(std::shared_ptr<RunState> self, std::int32_t strand);
-  static runtime::Task<Status> run_beside_device(RunState& self, HostOp& host, HostCall call,
-                                                 std::int32_t node);
 
   runtime::Runtime& rt;
   std::shared_ptr<const CompiledPlan> plan;
-  Buffer arena;
+  struct {
+    Buffer arena, scratch;
+    const Buffer& workspaces() const { return scratch.is_null() ? arena : scratch; }
+  } memory;
   graph::ValueMap<Tensor> values;
   std::vector<Tensor> slots;
   std::vector<KernelCall> calls;  // strand after strand; empty on a phantom Runtime
@@ -105,15 +120,17 @@ struct RunState : std::enable_shared_from_this<RunState> {
   std::vector<std::int32_t>
       on_device;  // strands for the GPU, which runs one after the other; the first is there now
 
-  // Work lists of a run; their capacity is set once.
-  std::vector<std::int32_t> ready, due;
-  std::size_t next_ready = 0, next_due = 0;
+  WorkList ready, due;  // strands; notices
+  struct {
+    std::int32_t first = 0, now = 0, last = 0;  // of the run under way
+    std::int32_t begun = 0;                     // those before it have outputs to fetch; 0 after a failure
+  } phase;
   struct {
     int all = 0, hosts = 0;  // strands; of them host ops
   } in_flight;
-  bool running = false, settling = false, has_values = false;
+  bool running = false, settling = false;
   std::vector<char> gate_open;
-  int closed_gates = 0;  // of this run, that strands wait for
+  int closed_gates = 0;  // that strands of this phase wait for
   struct Pause {
     TimeNs since = -1, ns = 0;  // since -1: it is not now
     void end(TimeNs now) {

@@ -88,16 +88,19 @@ struct PassRow {
 std::span<const PassRow> pass_table();            // all of them; pass/pipeline.h has their order
 const PassRow* find_pass(std::string_view name);  // null when unknown
 
-// Where each Value lives in one arena. Offsets are 64-byte aligned. Values that live elsewhere (feeds,
-// variables, bound outputs, reshapes of them) have offset -1 or alias another Value.
+// Where each Value lives: in one arena, or beside it in scratch memory. Offsets are 64-byte aligned. Values
+// that live elsewhere (feeds, variables, bound outputs, reshapes of them) have offset -1 or alias another
+// Value.
 struct MemoryPlan {
   struct Place {
     std::int64_t offset =
-        -1;          // in the arena, or -1; an alias of a Value in the arena has that Value's offset
-    Value alias_of;  // shares the memory of that Value (in-place op, reshape, mutator), or null
+        -1;                // in the arena, or -1; an alias of a Value in the arena has that Value's offset
+    Value alias_of;        // shares the memory of that Value (in-place op, reshape, mutator), or null
+    bool scratch = false;  // the offset is one of scratch memory
   };
   std::vector<std::vector<Place>> places;  // [node][output]
   std::int64_t arena_bytes = 0;
+  std::int64_t scratch_bytes = 0;
 };
 
 // Plans for execution in node order. `pinned`: Values whose memory is given from outside (bindings): neither
@@ -112,10 +115,14 @@ struct MemoryRequest {
   std::vector<std::int32_t> strand = {};
   // Strands that the caller orders beyond what the graph demands: (earlier, later).
   std::vector<std::pair<std::int32_t, std::int32_t>> strand_order = {};
+  // The phase of each node, ascending: all nodes of a phase have ended before one of the next starts, and no
+  // strand lies in two. Memory that one phase alone uses, workspaces among it, is then scratch memory: what
+  // is in there may be lost between phases. Empty: everything is in the arena.
+  std::vector<std::int32_t> phase = {};
 };
 struct MemoryResult {
   MemoryPlan plan;
-  std::vector<std::int64_t> workspace_offsets;  // -1 where none
+  std::vector<std::int64_t> workspace_offsets;  // -1 where none; in scratch memory where there are phases
 };
 Result<MemoryResult> plan_memory(const Graph& graph, const MemoryRequest& request);
 

@@ -1,7 +1,9 @@
 // Memory planning. Vocabulary: a *storage* is memory that one or more Values share (by nature: reshape,
 // mutators; by choice: in-place ops) or the workspace of a node; an *access* is a node that reads or writes
 // it. Two storages may overlap when all accesses of one have ended before the first write of the other
-// starts.
+// starts. Where there are phases, storages go to one of two *regions*: to scratch memory when all accesses
+// lie in one phase, else to the arena. That is asked after the in-place choices: storages that one of these
+// joined are one storage, with the accesses of both.
 //
 // In-place choices come first, in node order. Then storages are placed from the largest to the smallest, each
 // into the tightest gap between the placed ones it conflicts with (greedy by size, Pisarchyk & Lee,
@@ -29,7 +31,14 @@ struct Storage {
   // The last access of each strand: all that a conflict test looks at.
   std::vector<std::int32_t> last_per_strand;
   std::int32_t merged_into = -1;  // the storage that took this one over
+  bool scratch = false;
   std::int64_t offset = -1;
+};
+
+// Storages that were placed in one memory, by offset.
+struct Region {
+  std::vector<const Storage*> by_offset;
+  std::int64_t bytes = 0;
 };
 
 class Planner {
@@ -133,6 +142,11 @@ class Planner {
                        [&](std::int32_t node) { return before_(node, b.first); });
   }
 
+  bool lives_in_one_phase(const Storage& s) const {
+    return !request_.phase.empty() && !s.to_the_end &&
+           before_.phase(s.accesses.front()) == before_.phase(s.accesses.back());
+  }
+
   void place_all() {
     std::vector<std::int32_t> order;
     for (std::size_t i = 0; i < storages_.size(); ++i) {
@@ -142,17 +156,21 @@ class Planner {
         if (std::none_of(s.last_per_strand.begin(), s.last_per_strand.end(),
                          [&](std::int32_t n) { return before_.strand(n) == before_.strand(*it); }))
           s.last_per_strand.push_back(*it);
+      s.scratch = lives_in_one_phase(s);
       order.push_back(static_cast<std::int32_t>(i));
     }
     std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
       return storages_[static_cast<std::size_t>(a)].bytes > storages_[static_cast<std::size_t>(b)].bytes;
     });
-    for (const std::int32_t i : order) place(storages_[static_cast<std::size_t>(i)]);
+    for (const std::int32_t i : order) {
+      Storage& s = storages_[static_cast<std::size_t>(i)];
+      place(s, s.scratch ? scratch_ : arena_);
+    }
   }
 
-  void place(Storage& s) {
+  void place(Storage& s, Region& region) {
     std::int64_t best = -1, best_gap = std::numeric_limits<std::int64_t>::max(), end = 0;
-    for (const Storage* other : by_offset_) {
+    for (const Storage* other : region.by_offset) {
       if (ends_before(*other, s) || ends_before(s, *other)) continue;
       const std::int64_t gap = other->offset - end;
       if (gap >= s.bytes && gap < best_gap) {
@@ -162,20 +180,22 @@ class Planner {
       end = std::max(end, other->offset + other->bytes);
     }
     s.offset = best >= 0 ? best : end;
-    arena_bytes_ = std::max(arena_bytes_, s.offset + s.bytes);
+    region.bytes = std::max(region.bytes, s.offset + s.bytes);
     const auto where =
-        std::upper_bound(by_offset_.begin(), by_offset_.end(), &s,
+        std::upper_bound(region.by_offset.begin(), region.by_offset.end(), &s,
                          [](const Storage* a, const Storage* b) { return a->offset < b->offset; });
-    by_offset_.insert(where, &s);
+    region.by_offset.insert(where, &s);
   }
 
   MemoryResult result() {
     MemoryResult r;
-    r.plan.arena_bytes = arena_bytes_;
+    r.plan.arena_bytes = arena_.bytes;
+    r.plan.scratch_bytes = scratch_.bytes;
     r.plan.places.resize(static_cast<std::size_t>(graph_.size()));
     for (std::int32_t i = 0; i < graph_.size(); ++i)
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(i).outputs.size()); ++k)
-        r.plan.places[static_cast<std::size_t>(i)].push_back({at({i, k}).offset, alias_[Value{i, k}]});
+        r.plan.places[static_cast<std::size_t>(i)].push_back(
+            {at({i, k}).offset, alias_[Value{i, k}], at({i, k}).scratch});
     for (const std::int32_t w : workspace_)
       r.workspace_offsets.push_back(w < 0 ? -1 : storages_[static_cast<std::size_t>(w)].offset);
     return r;
@@ -189,13 +209,15 @@ class Planner {
   ValueMap<Value> alias_;
   std::vector<Storage> storages_;
   std::vector<std::int32_t> workspace_;  // storage of each node's workspace, or -1
-  std::vector<const Storage*> by_offset_;
-  std::int64_t arena_bytes_ = 0;
+  Region arena_, scratch_;
 };
 
 }  // namespace
 
 Result<MemoryResult> plan_memory(const Graph& graph, const MemoryRequest& request) {
+  TR_CHECK(request.phase.empty() || (request.phase.size() == static_cast<std::size_t>(graph.size()) &&
+                                     std::is_sorted(request.phase.begin(), request.phase.end())),
+           "one phase per node, ascending");
   const ValueMap<Value> roots = storage_roots(graph, request.pinned);
   TR_ASSIGN_OR_RETURN(HappensBefore before, HappensBefore::make(graph, request, roots));
   return Planner(graph, request, std::move(before), roots).run();

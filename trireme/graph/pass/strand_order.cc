@@ -26,6 +26,7 @@ std::vector<Edge> strand_edges(const Graph& graph, const MemoryRequest& request,
 Result<HappensBefore> HappensBefore::make(const Graph& graph, const MemoryRequest& request,
                                           const ValueMap<Value>& roots) {
   HappensBefore before;
+  before.phase_ = request.phase;
   if (request.strand.empty()) return before;
   TR_CHECK(request.strand.size() == static_cast<std::size_t>(graph.size()), "one strand per node");
   before.strand_ = request.strand;
