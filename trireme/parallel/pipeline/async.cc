@@ -1,0 +1,34 @@
+// async - 1f1b that never drains: every micro-batch is followed by an update of its own. A micro-batch reads
+// the same weights forward and backward (weight stashing), so stage s keeps a version for each that is in
+// flight; its gradients are of weights that are up to stages - s - 1 updates old.
+#include "trireme/parallel/pipeline/alternating.h"
+
+namespace trireme::parallel {
+namespace {
+
+int update_every(const TimetableSpec&) { return 1; }
+StageActions build(const TimetableSpec& spec, int stage) {
+  return alternate(spec, stage, {.warmup = spec.stages - stage}, 1);
+}
+int version_read(const TimetableSpec& spec, int stage, int micro_batch) {
+  return std::max(0, micro_batch - (spec.stages - stage - 1));
+}
+
+}  // namespace
+
+extern const TimetableRow kAsync{
+    .name = "async",
+    .doc = "1f1b without an end of steps: an update after every micro-batch, by gradients of older weights.",
+    .paper = "Narayanan et al. 2019, PipeDream",
+    .is_synchronous = false,
+    .splits_weights = false,
+    .applicable = one_virtual_stage,
+    .build = build,
+    .in_flight = stages_left,
+    .receives_ahead = 0,
+    .weight_versions = stages_left,
+    .version_read = version_read,
+    .update_every = update_every,
+    .bubble_seconds = fill_and_drain};
+
+}  // namespace trireme::parallel
