@@ -64,14 +64,18 @@ TEST(Allocation, ASteadyRunAllocatesOnlyTheFrameOfRun) {
   auto compiled = *compile(g, options);
   EXPECT_GE(compiled->num_strands(), 5);
 
-  const auto run_twelve_times = [&](bool profile) {
+  CompileOptions in_phases = options;
+  in_phases.phases = {{"loss", "hidden"}, {"grad0", "grad1", "grad2"}, {"step0", "step1", "step2"}};
+  auto parts = *compile(g, in_phases);
+
+  const auto run_twelve_times = [&](bool profile, bool phases) {
     num_allocations = 0;
     on_shuffled(
         [&](Runtime& rt) -> Task<void> {
           Variables v;
           for (int i = 0; i < 3; ++i)
             EXPECT_TRUE(v.add(fmt::format("w{}", i), *Tensor::allocate(cpu_device(), {kF32, {8, 8}})).ok());
-          auto e = *make_execution(rt, compiled, {.variables = &v, .profile = profile});
+          auto e = *make_execution(rt, phases ? parts : compiled, {.variables = &v, .profile = profile});
           const Tensor images = *Tensor::allocate(cpu_device(), {kF32, {8, 8}});
           int notices = 0;
           e->on_notice([&](int notice, const std::shared_ptr<Event>&) {
@@ -82,18 +86,22 @@ TEST(Allocation, ASteadyRunAllocatesOnlyTheFrameOfRun) {
             counting = i >= 2;
             const bool fed = e->feed("x", images).ok();
             for (const int gate : {0, 1}) e->open(gate);
-            const bool ok = (co_await e->run()).ok();
+            bool ok = true;
+            for (int p = 0; ok && p < (phases ? 3 : 1); ++p) {
+              for (int gate = 0; p > 0 && gate < 3; ++gate) e->open(gate);
+              ok = (co_await e->run({.phase = phases ? p : -1})).ok();
+            }
             counting = false;
             EXPECT_TRUE(fed && ok);
           }
           EXPECT_EQ(notices, 48);
         },
         9);
-    EXPECT_LE(num_allocations.load(), 10)
-        << "one frame for each of the ten runs counted; profile " << profile;
+    EXPECT_LE(num_allocations.load(), phases ? 30 : 10)
+        << "one frame for each of the runs counted; profile " << profile << ", phases " << phases;
   };
-  run_twelve_times(false);
-  run_twelve_times(true);
+  for (const bool phases : {false, true})
+    for (const bool profile : {false, true}) run_twelve_times(profile, phases);
   counting = true;
   delete new int;
   counting = false;

@@ -17,9 +17,13 @@ constexpr DType kF32 = DType::kF32;
 // Which node has certainly ended before which starts: by node order, or by strands that wait for each other.
 // Floyd-Warshall over strands, on purpose unlike the planner.
 struct Order {
-  std::vector<std::int32_t> strand;
+  std::vector<std::int32_t> strand, phase;
   std::vector<std::vector<bool>> before;
   bool operator()(std::int32_t a, std::int32_t b) const {
+    if (!phase.empty()) {
+      const auto pa = phase[static_cast<std::size_t>(a)], pb = phase[static_cast<std::size_t>(b)];
+      if (pa != pb) return pa < pb;
+    }
     if (strand.empty()) return a < b;
     const auto sa = static_cast<std::size_t>(strand[static_cast<std::size_t>(a)]),
                sb = static_cast<std::size_t>(strand[static_cast<std::size_t>(b)]);
@@ -28,7 +32,7 @@ struct Order {
 };
 
 Order make_order(const Graph& g, const MemoryRequest& r) {
-  Order order{r.strand, {}};
+  Order order{r.strand, r.phase, {}};
   if (r.strand.empty()) return order;
   const auto n = static_cast<std::size_t>(*std::max_element(r.strand.begin(), r.strand.end())) + 1;
   order.before.assign(n, std::vector<bool>(n, false));
@@ -49,7 +53,7 @@ struct Block {
   std::int64_t begin, end;
   std::int32_t written;
   std::vector<std::int32_t> reads;  // by nodes that run, also through views
-  bool to_the_end = false;
+  bool to_the_end = false, scratch = false;
 };
 
 class Checker {
@@ -65,16 +69,28 @@ class Checker {
         const std::int64_t at = m_.workspace_offsets[i];
         ASSERT_GE(at, 0);
         blocks_.push_back({{}, at, at + r_.workspace_bytes[i], static_cast<std::int32_t>(i), {}});
+        blocks_.back().scratch = !r_.phase.empty();
       }
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       ASSERT_EQ(blocks_[i].begin % 64, 0);
-      ASSERT_LE(blocks_[i].end, m_.plan.arena_bytes);
+      ASSERT_LE(blocks_[i].end, blocks_[i].scratch ? m_.plan.scratch_bytes : m_.plan.arena_bytes);
+      check_phases(blocks_[i]);
       for (std::size_t j = i + 1; j < blocks_.size(); ++j) check_pair(blocks_[i], blocks_[j]);
     }
   }
-  int num_in_place = 0;
+  int num_in_place = 0, num_scratch = 0, num_kept = 0;
 
  private:
+  // What is in scratch memory is used by one phase.
+  void check_phases(const Block& b) {
+    ++(b.scratch ? num_scratch : num_kept);
+    if (!b.scratch) return;
+    ASSERT_FALSE(r_.phase.empty());
+    EXPECT_FALSE(b.to_the_end);
+    for (const std::int32_t node : b.reads)
+      EXPECT_EQ(r_.phase[static_cast<std::size_t>(node)], r_.phase[static_cast<std::size_t>(b.written)]);
+  }
+
   void add(Value v) {
     const auto& place = m_.plan.places[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)];
     const Node& n = g_.node(v.node);
@@ -87,9 +103,10 @@ class Checker {
     if (roots_[v] != v) {  // a view: where its storage is
       const Value root = roots_[v];
       EXPECT_FALSE(place.alias_of.is_null());
-      EXPECT_EQ(
-          place.offset,
-          m_.plan.places[static_cast<std::size_t>(root.node)][static_cast<std::size_t>(root.index)].offset);
+      const auto& shown =
+          m_.plan.places[static_cast<std::size_t>(root.node)][static_cast<std::size_t>(root.index)];
+      EXPECT_EQ(place.offset, shown.offset);
+      EXPECT_EQ(place.scratch, shown.scratch);
       return;
     }
     ASSERT_GE(place.offset, 0);
@@ -99,6 +116,7 @@ class Checker {
         for (const Value in : g_.node(i).inputs)
           if (roots_[in] == v) b.reads.push_back(i);
     for (const auto& [name, out] : g_.outputs()) b.to_the_end = b.to_the_end || roots_[out] == v;
+    b.scratch = place.scratch;
     blocks_.push_back(b);
   }
 
@@ -119,6 +137,7 @@ class Checker {
   }
 
   void check_pair(const Block& a, const Block& b) {
+    if (a.scratch != b.scratch) return;
     if (a.begin >= b.end || b.begin >= a.end) return;
     EXPECT_TRUE(ends_before(a, b) || ends_before(b, a))
         << "values %" << a.value.node << " and %" << b.value.node << " overlap while both live";
@@ -132,7 +151,7 @@ class Checker {
   std::vector<Block> blocks_;
 };
 
-MemoryRequest random_request(const Graph& g, std::uint64_t seed, bool strands) {
+MemoryRequest random_request(const Graph& g, std::uint64_t seed, bool strands, bool phases = false) {
   Philox rng(seed, 5);
   MemoryRequest r;
   for (std::int32_t i = 0; i < g.size(); ++i)
@@ -141,15 +160,22 @@ MemoryRequest random_request(const Graph& g, std::uint64_t seed, bool strands) {
     if (!g.node(v.node).def->has(op::kFeed) && !g.node(v.node).def->has(op::kMutates) &&
         rng.next_below(3) == 0)
       r.pinned.push_back(v);
+  for (std::int32_t i = 0, phase = 0; phases && i < g.size(); ++i) {
+    phase += rng.next_below(12) == 0;
+    r.phase.push_back(phase);
+  }
   if (!strands) return r;
   // A node joins a strand at random among those that keep the strands free of circles: the newest strand of
   // its dependencies' maximum or later.
   const auto deps = run_dependencies(g, storage_roots(g, r.pinned));
   r.strand.assign(static_cast<std::size_t>(g.size()), 0);
+  std::int32_t first = 0;
   for (std::size_t i = 0; i < deps.size(); ++i) {
     std::int32_t least = 0;
     for (const std::int32_t d : deps[i]) least = std::max(least, r.strand[static_cast<std::size_t>(d)]);
-    r.strand[i] = least + static_cast<std::int32_t>(rng.next_below(3));
+    if (phases && i > 0 && r.phase[i] != r.phase[i - 1])  // a strand lies in one phase
+      first = *std::max_element(r.strand.begin(), r.strand.end()) + 1;
+    r.strand[i] = std::max(first, least + static_cast<std::int32_t>(rng.next_below(3)));
   }
   return r;
 }
@@ -173,6 +199,33 @@ TEST_P(PlanMemoryOfGraphs, NeverOverlapsValuesThatLiveAtTheSameTime) {
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GT(in_place, 50) << "the property must have been put to the test";
+}
+
+TEST_P(PlanMemoryOfGraphs, KeepsWhatLivesAcrossPhasesAndPutsTheRestIntoScratchMemory) {
+  int scratch = 0, kept = 0, in_place = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    RandomGraph r = random_graph(seed, 40, false, GetParam());
+    if (GetParam() != Flavour::kPlain) r.graph = *run_pass("fuse", r.graph);
+    MemoryRequest request = random_request(r.graph, seed, seed % 2 == 1, /*phases=*/true);
+    const MemoryResult result = *plan_memory(r.graph, request);
+    Checker checker(r.graph, request, result);
+    checker.run();
+    scratch += checker.num_scratch;
+    kept += checker.num_kept;
+    in_place += checker.num_in_place;
+    if (testing::Test::HasFailure()) return;
+    // One phase keeps what is fetched, and nothing else.
+    std::fill(request.phase.begin(), request.phase.end(), 0);
+    request.strand.clear();
+    std::int64_t fetched_bytes = 0;
+    for (const auto& [name, v] : r.graph.outputs())
+      fetched_bytes += static_cast<std::int64_t>((r.graph.type(v).num_bytes() + 63) / 64 * 64);
+    EXPECT_LE(plan_memory(r.graph, request)->plan.arena_bytes, fetched_bytes);
+  }
+  EXPECT_GT(scratch, 1000);
+  EXPECT_GT(kept, 1000);
+  EXPECT_GT(in_place, 50);
 }
 INSTANTIATE_TEST_SUITE_P(Flavours, PlanMemoryOfGraphs, ::testing::Values(Flavour::kPlain, Flavour::kRich),
                          [](const auto& info) {

@@ -124,8 +124,8 @@ class ExecutionImpl final : public Execution {
   Status check_phase(int phase) const {
     const std::int32_t num = state_->plan->phases.num, next = state_->phase.begun;
     if (phase < -1 || phase >= num)
-      return error(Code::kInvalid, "[exec] run() of phase {}, but the graph has {} phases, numbered from 0",
-                   phase, num);
+      return error(Code::kInvalid, "[exec] run() of phase {}, expected 0 to {}, or -1 for all", phase,
+                   num - 1);
     if (phase <= 0 || phase == next) return {};
     if (phase < next)
       return error(Code::kInvalid, "[exec] phase {} has run already; begin again with phase 0", phase);
@@ -317,8 +317,7 @@ Status check_scratch(const RunState& s, const Buffer& scratch) {
 Status take_memory(RunState& s, const ExecutionOptions& options) {
   TR_ASSIGN_OR_RETURN(s.memory.arena, allocate(s, options, s.plan->arena_bytes()));
   if (s.plan->scratch_bytes() > 0) {
-    s.memory.scratch = options.scratch;
-    if (options.scratch.is_null()) {
+    if (s.memory.scratch.is_null()) {
       TR_ASSIGN_OR_RETURN(s.memory.scratch, allocate(s, options, s.plan->scratch_bytes()));
     }
     TR_RETURN_IF_ERROR(check_scratch(s, s.memory.scratch));
@@ -342,6 +341,7 @@ Result<std::unique_ptr<Execution>> make_execution(runtime::Runtime& rt,
                    "[exec] a graph compiled for a GPU cannot run in virtual time; compile it for the host");
     s.gpu = std::make_unique<DeviceRun>(*s.plan, options);
   }
+  if (s.plan->scratch_bytes() > 0) s.memory.scratch = std::move(options.scratch);
   if (const Status taken = take_memory(s, options); !taken.ok())
     return taken.code() == Code::kExhausted ? does_not_fit(taken, *s.plan) : taken;
   if (options.profile) s.times = std::make_unique<NodeTimes>(*s.plan);

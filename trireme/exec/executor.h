@@ -175,10 +175,11 @@ class Execution {
 };
 
 struct ExecutionOptions {
-  Variables* variables = nullptr;               // must hold every variable of the graph
-  std::map<std::string, Tensor> bindings = {};  // memory for CompileOptions::bound
-  HostOps host_ops = {};                        // implementations for the host ops in the graph
-  Device* device = nullptr;                     // where the arena lives; null: the host's memory
+  Variables* variables = nullptr;  // must hold every variable of the graph
+  // Memory for CompileOptions::bound. It stays as a phase left it until the last one that reads the value.
+  std::map<std::string, Tensor> bindings = {};
+  HostOps host_ops = {};     // implementations for the host ops in the graph
+  Device* device = nullptr;  // where the arena lives; null: the host's memory
   // Memory of that device, at least scratch_bytes() of it, 64-byte aligned. Executions share it that never
   // run at the same time (on a GPU: with a queue, the same one); what is in there may change between two
   // phases. Null: the Execution's own.

@@ -113,13 +113,13 @@ void RunState::start_on_device(std::int32_t strand) {
     std::vector<std::int32_t>& queue = self->on_device;
     queue.erase(queue.begin());
     const Status result = self->gpu->result();
-    std::shared_ptr<Event> point = self->gpu->point();
+    const std::shared_ptr<Event> point = self->gpu->point();
     if (!result.ok() || !self->status.ok()) {  // those behind it never start
       self->in_flight.all -= static_cast<int>(queue.size());
       queue.clear();
     }
     if (!queue.empty()) self->start_on_device(queue.front());
-    self->ended(strand, result, std::move(point));
+    self->ended(strand, result, point);
   };
   rt.start_compute({.cost = plan->part.strands[static_cast<std::size_t>(strand)].cost,
                     .width = 1,
@@ -180,7 +180,7 @@ Task<void> RunState::run_host(std::shared_ptr<RunState> self, std::int32_t stran
   self->ended(strand, std::move(status));
 }
 
-void RunState::ended(std::int32_t strand, Status result, std::shared_ptr<Event> point) {
+void RunState::ended(std::int32_t strand, Status result, const std::shared_ptr<Event>& point) {
   --in_flight.all;
   if (times) note_end(strand);
   if (!result.ok()) fail(std::move(result));

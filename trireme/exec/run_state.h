@@ -81,7 +81,7 @@ struct RunState : std::enable_shared_from_this<RunState> {
   void run_timed(std::int32_t strand);
   void note_end(std::int32_t strand);  // of the profile
   // Bookkeeping, then settle(). `point`: where notices of it are true.
-  void ended(std::int32_t strand, Status status, std::shared_ptr<Event> point = nullptr);
+  void ended(std::int32_t strand, Status status, const std::shared_ptr<Event>& point = nullptr);
   void settle();
   void start_ready();
   void end_if_done();
