@@ -30,7 +30,9 @@ Holdings example() {
   h.mesh = kMesh;
   h.tensors = {tensor("a", {5, 4}, "replicate shard(0)"),    tensor("b", {7}, "flat replicate"),
                tensor("c", {2, 12}, "replicate shard(1,2)"), tensor("d", {3}, "replicate replicate"),
-               tensor("e", {4, 6}, "flat shard(1)"),         tensor("f", {0, 3}, "shard(0) flat")};
+               tensor("e", {4, 6}, "flat shard(1)"),         tensor("f", {0, 3}, "shard(0) flat"),
+               tensor("g", {4}, "replicate at(1)"),          tensor("h", {}, "at(1) at(0,2)"),
+               tensor("i", {5}, "shard(0) at(0,2)")};
   StateTensor rows = tensor("shard/x", {3, 4}, "replicate replicate");
   rows.rows = {{0, 1}, {1, 2}};
   h.tensors.push_back(rows);

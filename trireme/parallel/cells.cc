@@ -37,14 +37,18 @@ std::vector<LeafRun> even_runs(std::int32_t num_cells, int num_owners) {
 
 Mesh mesh_of(const CellOwners& owners) {
   Mesh mesh = data_mesh(static_cast<int>(owners.shards.size()));
+  if (owners.stages() > 1) mesh.axes.push_back({kStageAxis, owners.stages()});
   if (owners.tiles.size() > 1) mesh.axes.push_back({kModelAxis, static_cast<int>(owners.tiles.size())});
-  if (owners.segments.size() > 1) mesh.axes.push_back({kStageAxis, static_cast<int>(owners.segments.size())});
   return mesh;
 }
 
 Status check_owners(const CellOwners& owners, const LogicalMesh& logical) {
   TR_RETURN_IF_ERROR(check_runs(owners.shards, logical.shards, kDataAxis, "shards"));
   TR_RETURN_IF_ERROR(check_runs(owners.tiles, logical.tiles, kModelAxis, "tiles"));
+  if (owners.virtual_stages < 1 ||
+      owners.segments.size() % static_cast<std::size_t>(owners.virtual_stages) != 0)
+    return error(Code::kInvalid, "[parallel] {} runs of segments, expected {} for each stage",
+                 owners.segments.size(), owners.virtual_stages);
   return check_runs(owners.segments, logical.segments, kStageAxis, "segments");
 }
 
@@ -53,13 +57,16 @@ std::vector<Cell> cells_of(const CellOwners& owners, int rank) {
   const auto run = [&](const std::vector<LeafRun>& runs, const char* axis) {
     return runs[static_cast<std::size_t>(mesh.coordinate(rank, axis))];
   };
-  const LeafRun shards = run(owners.shards, kDataAxis), tiles = run(owners.tiles, kModelAxis),
-                segments = run(owners.segments, kStageAxis);
+  const LeafRun shards = run(owners.shards, kDataAxis), tiles = run(owners.tiles, kModelAxis);
+  std::vector<std::int32_t> segments;
+  for (std::size_t i = static_cast<std::size_t>(mesh.coordinate(rank, kStageAxis));
+       i < owners.segments.size(); i += static_cast<std::size_t>(owners.stages()))
+    for (std::int32_t g = 0; g < owners.segments[i].count; ++g)
+      segments.push_back(owners.segments[i].first + g);
   std::vector<Cell> cells;
   for (std::int32_t v = 0; v < shards.count; ++v)
     for (std::int32_t t = 0; t < tiles.count; ++t)
-      for (std::int32_t g = 0; g < segments.count; ++g)
-        cells.push_back({shards.first + v, tiles.first + t, segments.first + g});
+      for (const std::int32_t g : segments) cells.push_back({shards.first + v, tiles.first + t, g});
   return cells;
 }
 

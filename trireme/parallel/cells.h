@@ -3,7 +3,7 @@
 // A step is a grid of cells: logical shards of the batch, tiles of the layers, segments of the depth. Which
 // cells there are decides the bits of the result; which rank owns which cells does not. Along each of the
 // three the coordinates of a mesh axis own runs of cells: `data` of shards, `model` of tiles, `stage` of
-// segments.
+// segments, of which a coordinate may have several runs.
 #pragma once
 
 #include <compare>
@@ -31,13 +31,17 @@ struct LogicalMesh {
 
 // Per coordinate of an axis the run of cells that it owns. An axis that nobody cuts has one coordinate.
 struct CellOwners {
-  std::vector<collective::LeafRun> shards, tiles, segments;
+  std::vector<collective::LeafRun> shards, tiles;
+  // Runs of segments are virtual stages: of S coordinates number s has the runs s, s + S and so on.
+  std::vector<collective::LeafRun> segments;
+  std::int32_t virtual_stages = 1;  // of a coordinate
+  int stages() const { return static_cast<int>(segments.size()) / virtual_stages; }
 };
 
 // Cuts `num_cells` into `num_owners` runs that differ by at most one in length, longer ones first.
 std::vector<collective::LeafRun> even_runs(std::int32_t num_cells, int num_owners);
 
-// The mesh of ranks that these owners are: data, then model and stage where they have several coordinates.
+// The mesh of ranks that these owners are: data, then stage and model where they have several coordinates.
 Mesh mesh_of(const CellOwners& owners);
 
 // Runs tile the cells of each axis, in order.

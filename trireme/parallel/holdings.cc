@@ -14,13 +14,26 @@ bool axis_cuts(const Holdings& h, const StateTensor& t, std::size_t axis) {
   return t.layout.axes[axis].cuts();
 }
 
-// The first of the ranks that hold what this one does: coordinate 0 along axes that do not cut.
+bool is_at_places(const StateTensor& t, std::size_t axis) {
+  return t.whole.shape.num_elems() > 0 && axis < t.layout.axes.size() &&
+         t.layout.axes[axis].kind == AxisLayout::Kind::kAt;
+}
+
+// The first of the ranks that hold what this one does, or would: coordinate 0 along axes that do not cut, or
+// the first place that has it.
 int first_holder(const Holdings& h, const StateTensor& t, int rank) {
   if (t.only_rank >= 0) return t.only_rank;
   std::vector<int> at = h.mesh.coordinates(rank);
   for (std::size_t i = 0; i < at.size(); ++i)
-    if (!axis_cuts(h, t, i)) at[i] = 0;
+    if (!axis_cuts(h, t, i)) at[i] = is_at_places(t, i) ? t.layout.axes[i].places[0] : 0;
   return h.mesh.rank_of(at);
+}
+
+bool has_any(const Holdings& h, const StateTensor& t, int rank) {
+  const std::vector<int> at = h.mesh.coordinates(rank);
+  for (std::size_t i = 0; i < at.size(); ++i)
+    if (is_at_places(t, i) && !t.layout.axes[i].is_at(at[i])) return false;
+  return true;
 }
 
 // Owners of rows have these; other axes cut what belongs to a row.
@@ -224,7 +237,7 @@ std::vector<int> holders(const Holdings& holdings, std::size_t tensor, int rank)
   const int first = first_holder(holdings, t, rank);
   std::vector<int> out;
   for (int r = 0; r < holdings.mesh.num_ranks(); ++r)
-    if (first_holder(holdings, t, r) == first) out.push_back(r);
+    if (has_any(holdings, t, r) && first_holder(holdings, t, r) == first) out.push_back(r);
   return out;
 }
 
@@ -232,7 +245,7 @@ bool all_replicated(const Holdings& holdings) {
   return std::all_of(holdings.tensors.begin(), holdings.tensors.end(), [&](const StateTensor& t) {
     if (t.only_rank >= 0) return holdings.mesh.num_ranks() == 1;
     for (std::size_t i = 0; i < holdings.mesh.axes.size(); ++i)
-      if (holdings.mesh.axes[i].size > 1 && axis_cuts(holdings, t, i)) return false;
+      if (holdings.mesh.axes[i].size > 1 && (axis_cuts(holdings, t, i) || is_at_places(t, i))) return false;
     return true;
   });
 }

@@ -1,6 +1,8 @@
 #include "trireme/parallel/layout.h"
 
+#include <algorithm>
 #include <charconv>
+#include <functional>
 #include <optional>
 
 #include "trireme/op/op.h"
@@ -28,16 +30,21 @@ std::optional<std::string_view> argument(std::string_view text, std::string_view
   return text.substr(name.size() + 1, text.size() - name.size() - 2);
 }
 
-// What stands between the parentheses: the dimension, then perhaps blocks, then perhaps the unit.
-Result<AxisLayout> parse_shard(std::string_view cut, std::string_view whole) {
+// Numbers with commas between them.
+Result<std::vector<int>> parse_numbers(std::string_view list, std::string_view whole) {
   std::vector<int> numbers;
   while (true) {
-    const std::size_t comma = cut.find(',');
-    TR_ASSIGN_OR_RETURN(const int next, number(cut.substr(0, comma), whole));
+    const std::size_t comma = list.find(',');
+    TR_ASSIGN_OR_RETURN(const int next, number(list.substr(0, comma), whole));
     numbers.push_back(next);
-    if (comma == std::string_view::npos) break;
-    cut.remove_prefix(comma + 1);
+    if (comma == std::string_view::npos) return numbers;
+    list.remove_prefix(comma + 1);
   }
+}
+
+// What stands between the parentheses: the dimension, then perhaps blocks, then perhaps the unit.
+Result<AxisLayout> parse_shard(std::string_view cut, std::string_view whole) {
+  TR_ASSIGN_OR_RETURN(std::vector<int> numbers, parse_numbers(cut, whole));
   if (numbers.size() > 3)
     return error(Code::kInvalid, "[parallel] layout '{}': got {} numbers, expected dim, blocks and unit",
                  whole, numbers.size());
@@ -49,6 +56,14 @@ Status check_axis(const AxisLayout& axis, const Axis& of, const Shape& shape) {
   if (axis.kind == Kind::kPartial && axis.reduction != collective::Reduction::kSum &&
       axis.reduction != collective::Reduction::kMax)
     return error(Code::kInvalid, "[parallel] axis '{}': partial values are reduced by sum or max", of.name);
+  if (axis.kind == Kind::kAt) {
+    const auto& places = axis.places;
+    const bool ascends =
+        std::adjacent_find(places.begin(), places.end(), std::greater_equal<>()) == places.end();
+    if (!places.empty() && ascends && places.front() >= 0 && places.back() < of.size) return {};
+    return error(Code::kInvalid, "[parallel] axis '{}' of {}: got '{}', expected positions of it in order",
+                 of.name, of.size, axis.to_text());
+  }
   if (axis.kind != Kind::kShard) return {};
   if (axis.dim < 0 || axis.dim >= shape.rank())
     return error(Code::kInvalid, "[parallel] axis '{}' cuts dimension {} of {}, which has {}", of.name,
@@ -81,8 +96,14 @@ std::string AxisLayout::to_text() const {
       return fmt::format("partial({})", collective::reduction_name(reduction));
     case Kind::kFlat:
       return "flat";
+    case Kind::kAt:
+      return fmt::format("at({})", fmt::join(places, ","));
   }
   return "";
+}
+
+bool AxisLayout::is_at(int position) const {
+  return kind != Kind::kAt || std::find(places.begin(), places.end(), position) != places.end();
 }
 
 Result<AxisLayout> AxisLayout::parse(std::string_view text) {
@@ -93,9 +114,13 @@ Result<AxisLayout> AxisLayout::parse(std::string_view text) {
       if (*reduction == collective::reduction_name(r)) return partial(r);
   }
   if (const auto cut = argument(text, "shard")) return parse_shard(*cut, text);
+  if (const auto places = argument(text, "at")) {
+    TR_ASSIGN_OR_RETURN(std::vector<int> all, parse_numbers(*places, text));
+    return at(std::move(all));
+  }
   return error(Code::kInvalid,
                "[parallel] no layout is called '{}': expected replicate, shard(dim), shard(dim,blocks), "
-               "shard(dim,blocks,unit), partial(sum), partial(max) or flat",
+               "shard(dim,blocks,unit), partial(sum), partial(max), flat or at(positions)",
                text);
 }
 

@@ -25,6 +25,7 @@ struct AxisLayout {
     kShard,      // dimension `dim` is cut
     kPartial,    // every position has values of all elements, which must be reduced
     kFlat,       // the row-major elements are cut: parameters and optimizer state only
+    kAt,         // some positions have all of it, the others nothing: parameters and state only
   };
   Kind kind = Kind::kReplicate;
   int dim = 0;  // kShard
@@ -34,6 +35,7 @@ struct AxisLayout {
   // kShard: blocks are cut between groups of so many indices, as op::AxisCut says.
   std::int64_t unit = 1;
   collective::Reduction reduction = collective::Reduction::kSum;  // kPartial: kSum or kMax
+  std::vector<int> places = {};                                   // kAt: ascending, at least one
 
   static AxisLayout replicate() { return {}; }
   static AxisLayout shard(int dim, int blocks = 1, std::int64_t unit = 1) {
@@ -43,12 +45,16 @@ struct AxisLayout {
     return {.kind = Kind::kPartial, .reduction = r};
   }
   static AxisLayout flat() { return {.kind = Kind::kFlat}; }
+  static AxisLayout at(std::vector<int> places) { return {.kind = Kind::kAt, .places = std::move(places)}; }
   // From an entry of op::LayoutOption.
   static AxisLayout of_option(const op::AxisCut& entry);
 
   // Positions of the axis hold different elements.
   bool cuts() const { return kind == Kind::kShard || kind == Kind::kFlat; }
-  // "replicate", "shard(dim)", "shard(dim,blocks)", "shard(dim,blocks,unit)", "partial(sum)", "flat"
+  // Whether that position has any of it.
+  bool is_at(int position) const;
+  // "replicate", "shard(dim)", "shard(dim,blocks)", "shard(dim,blocks,unit)", "partial(sum)", "flat",
+  // "at(0,3)"
   std::string to_text() const;
   static Result<AxisLayout> parse(std::string_view text);
   friend bool operator==(const AxisLayout&, const AxisLayout&) = default;

@@ -54,6 +54,13 @@ std::vector<Indices> held_indices(const Layout& layout, const Mesh& mesh, std::s
   return held;
 }
 
+// Whether a rank has nothing of what other positions have.
+bool is_elsewhere(const Layout& layout, std::span<const int> at) {
+  for (std::size_t i = 0; i < layout.axes.size(); ++i)
+    if (!layout.axes[i].is_at(at[i])) return true;
+  return false;
+}
+
 // Boxes of all combinations of intervals, the last dimension varying fastest.
 std::vector<Box> boxes_of(const std::vector<Indices>& held) {
   std::vector<Box> boxes{{}};
@@ -251,6 +258,7 @@ std::vector<Piece> pieces_of(const Layout& layout, const Mesh& mesh, int rank, c
                              const TensorType& whole) {
   const std::vector<int> at = mesh.coordinates(rank);
   std::vector<Piece> pieces;
+  if (is_elsewhere(layout, at)) return pieces;
   for (Box& box : boxes_of(held_indices(layout, mesh, at, whole.shape))) {
     Piece piece = Piece::of_box(name, whole, std::move(box));
     for (std::size_t i = 0; i < layout.axes.size(); ++i)
@@ -261,8 +269,13 @@ std::vector<Piece> pieces_of(const Layout& layout, const Mesh& mesh, int rank, c
 }
 
 Shape local_shape(const Layout& layout, const Mesh& mesh, int rank, const Shape& whole) {
-  const std::vector<Indices> held = held_indices(layout, mesh, mesh.coordinates(rank), whole);
+  const std::vector<int> at = mesh.coordinates(rank);
+  const std::vector<Indices> held = held_indices(layout, mesh, at, whole);
   Shape shape = whole;
+  if (is_elsewhere(layout, at)) {
+    if (whole.rank() > 0) shape.set(0, 0);
+    return shape;
+  }
   for (int d = 0; d < whole.rank(); ++d) shape.set(d, count(held[static_cast<std::size_t>(d)]));
   return shape;
 }

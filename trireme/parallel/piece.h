@@ -69,7 +69,8 @@ Piece window_of(const std::string& name, const TensorType& whole, Interval elems
 // the dimension that is cut in blocks. Pieces without elements are left out. The layout was checked.
 std::vector<Piece> pieces_of(const Layout& layout, const Mesh& mesh, int rank, const std::string& name,
                              const TensorType& whole);
-// The shape of that, where no axis cuts flat.
+// The shape of that, where no axis cuts flat; dimension 0 is empty where the rank has nothing of it (scalars
+// have none).
 Shape local_shape(const Layout& layout, const Mesh& mesh, int rank, const Shape& whole);
 
 // kInvalid where blocks of some rank would not be equal or not have whole units. Part of check_layout.
