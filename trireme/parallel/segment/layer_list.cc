@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "trireme/base/near_names.h"
 #include "trireme/op/ops.h"
@@ -49,13 +50,16 @@ std::vector<std::string> names_of(const LayerList& list) {
 
 LayerList layers_of(const Graph& forward) {
   const std::vector<bool> of_samples = nodes_of_samples(forward);
+  std::set<std::string> with_variables;
+  for (const auto& [name, v] : forward.variables()) with_variables.insert(scope_of(forward.node(v.node)));
   LayerList out;
   out.layer_of.assign(of_samples.size(), -1);
   for (std::int32_t i = 0; i < forward.size(); ++i) {
     const Node& node = forward.node(i);
     const auto at = static_cast<std::size_t>(i);
     if (!of_samples[at] || node.def->has(op::kFeed)) continue;
-    const std::string scope = scope_of(node);
+    std::string scope = scope_of(node);
+    if (!with_variables.contains(scope)) scope.clear();
     if (out.layers.empty())
       out.layers.push_back({scope, i});
     else if (out.layers.back().name.empty() && !scope.empty())

@@ -11,7 +11,8 @@
 
 namespace trireme::parallel {
 
-// A layer is what was built in one outermost scope, with what was built behind it in none.
+// A layer is what was built in one outermost scope that has variables, with what was built behind it without
+// any: train and evaluation graphs have the same layers.
 struct Layer {
   std::string name;        // "block3"
   std::int32_t first = 0;  // node of the graph
