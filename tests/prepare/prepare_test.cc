@@ -15,7 +15,7 @@ TEST(Prepare, StatisticsOfBatchNormTravelInTheLastBucket) {
   EXPECT_EQ(buckets.back().statistics.size(), (*prepared)->statistics.size());
   EXPECT_EQ(buckets.back().statistics.front(), "bn1/mean");
   EXPECT_GT(buckets.back().metrics_offset, buckets.back().statistic_offsets.back());
-  ASSERT_NE((*prepared)->statistics_update, nullptr);
+  ASSERT_NE((*prepared)->statistics_updates.back(), nullptr);
 }
 
 TEST(Prepare, OnlyJobsThatNeedItHoldUpdatesUntilAllBucketsAreThere) {

@@ -3,9 +3,11 @@
 #include "trireme/base/rng.h"
 #include "trireme/comm/device/gradient_sums.h"
 #include "trireme/comm/sum/factors.h"
+#include "trireme/comm/sum/segment_sum.h"
 #include "trireme/plan/slots.h"
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/own_update.h"
+#include "trireme/prepare/stages.h"
 
 namespace trireme::engine {
 namespace {
@@ -19,6 +21,7 @@ class Maker {
   Result<std::unique_ptr<comm::GradientSum>> make(std::size_t b) {
     const plan::Bucket& bucket = plan().buckets[b];
     if (options_.leased) return make_row("local", local_spec(bucket));
+    if (prepared_.stages != nullptr) return make_of_segments(b);
     if (options_.device_sum != nullptr)
       return comm::make_device_gradients(options_.device_sum, b, spec_of(b));
     if (gpu_.mirror != nullptr && plan().logical_shards == 1)
@@ -36,6 +39,19 @@ class Maker {
   Result<std::unique_ptr<comm::GradientSum>> make_row(std::string_view name, comm::SumSpec spec) const {
     TR_ASSIGN_OR_RETURN(const comm::SumRow* row, comm::find_sum(name));
     return row->make(rt_, group_, std::move(spec));
+  }
+
+  // A bucket of other stages has no elements.
+  Result<std::unique_ptr<comm::GradientSum>> make_of_segments(std::size_t b) const {
+    const plan::Bucket& bucket = plan().buckets[b];
+    if (bucket.num_elems == 0) return make_row("local", local_spec(bucket));
+    comm::SegmentSumOptions options;
+    options.segments = bucket.segments;
+    options.line = options_.stages;
+    for (const std::int32_t g : bucket.segments) options.stages.push_back(prepared_.stages->stage_of(g));
+    std::unique_ptr<comm::GradientSum> sum =
+        std::make_unique<comm::SegmentSum>(rt_, group_, spec_of(b), std::move(options));
+    return sum;
   }
 
   static comm::SumSpec local_spec(const plan::Bucket& bucket) {

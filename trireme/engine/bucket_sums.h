@@ -18,6 +18,7 @@ struct BucketSumsOptions {
   bool scattered = false;
   std::shared_ptr<comm::DeviceSum> device_sum;  // not null: gradients are added on GPUs
   std::shared_ptr<comm::GradientMemory> turns;  // not null: buckets use it in turn (Prepared::places)
+  comm::Group* stages = nullptr;                // along the stage axis, where it has several ranks
 };
 
 using BucketSums = std::vector<std::unique_ptr<comm::GradientSum>>;

@@ -115,6 +115,7 @@ Task<Status> Conductor::exchange(std::size_t bucket) {
 }
 
 Task<Status> Conductor::sum(std::size_t bucket) {
+  if (is_distant(bucket)) co_return Status();
   TR_CO_RETURN_IF_ERROR(co_await exchange(bucket));
   if (!kept_.empty()) add_kept(bucket);
   co_return Status();
@@ -133,6 +134,7 @@ void Conductor::add_kept(std::size_t bucket) {
 // meet behind each update, or, where updates waited for the vote, behind the last.
 Task<Status> Conductor::update(std::size_t bucket) {
   Status status;
+  if (is_distant(bucket)) co_return status;
   if (decided_.applied) status = co_await apply(bucket);
   // Others may read gradients of this rank. At lower levels parameters have been gathered since.
   if (status.ok() && plan().zero_level() == 3 && !waits())

@@ -70,6 +70,8 @@ class Conductor {
   bool has_gates() const { return plan().overlap == plan::Overlap::kFull; }
   // Something about all gradients is known before the first weight changes.
   bool waits() const { return o_.updates->wait_for_all() && o_.updates->here(); }
+  // It is of other stages.
+  bool is_distant(std::size_t bucket) const { return plan().buckets[bucket].num_elems == 0; }
   bool is_decided() const;
   void begin();
   void start();

@@ -4,7 +4,7 @@ namespace trireme::engine {
 namespace {
 
 // Beside the group of all ranks and that of the workers of a leased rule.
-constexpr std::uint16_t kDataLines = 2, kModelLines = 3;
+constexpr std::uint16_t kDataLines = 2, kModelLines = 3, kStageLines = 4;
 
 }  // namespace
 
@@ -15,16 +15,25 @@ Result<std::unique_ptr<MeshLines>> MeshLines::make(comm::Group& workers, const p
   const int rank = workers.rank();
   lines->replica_ = mesh.replica_of(rank);
   lines->tile_ = mesh.coordinate(rank, parallel::kModelAxis);
-  if (mesh.size_of(parallel::kModelAxis) == 1) return lines;
+  const bool has_tiles = mesh.size_of(parallel::kModelAxis) > 1,
+             has_stages = mesh.size_of(parallel::kStageAxis) > 1;
+  TR_CHECK(!has_tiles || !has_stages, "a mesh with a model and a stage axis: {}", parallel::mesh_text(mesh));
+  if (!has_tiles && !has_stages) return lines;
   TR_ASSIGN_OR_RETURN(lines->data_, workers.subgroup(mesh.peers_of(rank), kDataLines));
-  TR_ASSIGN_OR_RETURN(lines->model_, workers.subgroup(mesh.ranks_of_replica(lines->replica_), kModelLines));
+  const std::vector<int> replica = mesh.ranks_of_replica(lines->replica_);
+  if (has_tiles) {
+    TR_ASSIGN_OR_RETURN(lines->model_, workers.subgroup(replica, kModelLines));
+  } else {
+    TR_ASSIGN_OR_RETURN(lines->stages_, workers.subgroup(replica, kStageLines));
+  }
   return lines;
 }
 
 std::map<std::string, double> MeshLines::bytes_sent() const {
-  if (model_ == nullptr) return {};
+  if (parts() == nullptr) return {};
+  const char* const axis = model_ != nullptr ? parallel::kModelAxis : parallel::kStageAxis;
   std::map<std::string, double> bytes{{parallel::kDataAxis, static_cast<double>(data_->stats().own_bytes)},
-                                      {parallel::kModelAxis, static_cast<double>(model_->stats().own_bytes)}};
+                                      {axis, static_cast<double>(parts()->stats().own_bytes)}};
   if (exchange_ != nullptr) bytes[parallel::kModelAxis] += exchange_->bytes_sent();
   for (const auto& [axis, left_off] : left_off_) bytes[axis] -= left_off;
   return bytes;
@@ -36,7 +45,7 @@ void MeshLines::leave_off(const std::map<std::string, double>& before) {
 
 std::unique_ptr<comm::HostOpTable> MeshLines::make_host_ops(std::uint32_t num_shards) const {
   std::map<std::string, comm::Group*> axes;
-  if (data_ != nullptr) axes = {{parallel::kDataAxis, data_.get()}, {parallel::kModelAxis, model_.get()}};
+  if (model_ != nullptr) axes = {{parallel::kDataAxis, data_.get()}, {parallel::kModelAxis, model_.get()}};
   std::map<std::string, comm::AxisExchange*> on_device;
   if (exchange_ != nullptr) on_device.emplace(parallel::kModelAxis, exchange_.get());
   return comm::make_host_ops(workers_, num_shards, std::move(axes), std::move(on_device));

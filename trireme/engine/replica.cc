@@ -5,6 +5,7 @@
 
 #include "trireme/agree/mechanism/vector_math.h"
 #include "trireme/comm/host_ops.h"
+#include "trireme/engine/stage/stage_evaluator.h"
 #include "trireme/engine/steps.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/job/job_parts.h"
@@ -54,8 +55,11 @@ struct Replica::State {
   BucketSums sums;
   std::unique_ptr<agree::Agreement> rule;
   std::unique_ptr<Steps> steps;
-  std::unique_ptr<Evaluator> evaluator;
-  Tensor eval_results;
+  struct {
+    std::unique_ptr<Evaluator> whole;
+    std::unique_ptr<StageEvaluator> stages;  // instead of it, where the model is cut in its depth
+    Tensor results;
+  } judge;
   std::unique_ptr<WholeParameters> whole;  // null: in lock step they are equal on all ranks of the replica
   std::int64_t settled = 0;                // times
 
@@ -69,11 +73,18 @@ struct Replica::State {
   std::vector<Span> counted() const;  // what no rank of the replica before this one has
   // Those that hold what this rank does, by replica.
   comm::Group& peers() const { return links.lines != nullptr ? links.lines->data() : group; }
+  comm::Group* stages() const { return links.lines != nullptr ? links.lines->stages() : nullptr; }
+  std::int64_t num_batches(Part part) const {
+    return judge.whole != nullptr ? judge.whole->num_batches(part) : judge.stages->num_batches(part);
+  }
+  BatchRange own_batches(std::int64_t batches) const;
+  Task<Status> score(std::int64_t step, Part part, BatchRange own, std::span<float> results) const;
 
   Status make_model(const agree::AgreementRow& row);
   Status make_rule(const agree::AgreementRow& row);
   Status make_steps(const agree::AgreementRow& row);
   Status make_evaluator();
+  Status make_results();
 };
 
 collective::LeafRun Replica::State::own_run() const {
@@ -98,6 +109,7 @@ Status Replica::State::make_model(const agree::AgreementRow& row) {
   sum_options.leased = row.pace != agree::Pace::kStep;
   sum_options.scattered = (shares() || plan().zero_level() > 0) && prepared->finite_check == nullptr;
   sum_options.device_sum = links.device_sum;
+  sum_options.stages = stages();
   if (const std::int64_t elems = prepared->places.num_elems; elems > 0)
     sum_options.turns = turns = std::make_shared<comm::GradientMemory>(rt, peers(), elems);
   TR_ASSIGN_OR_RETURN(sums, make_sums(rt, peers(), job, *prepared, gpu, sum_options));
@@ -164,7 +176,28 @@ Status Replica::State::make_steps(const agree::AgreementRow& row) {
   return {};
 }
 
+BatchRange Replica::State::own_batches(std::int64_t batches) const {
+  const int replica = mesh.replica_of(group.rank()), replicas = mesh.num_replicas();
+  if (judge.whole != nullptr) return batches_of_replica(prepared->eval->graph(), batches, replica, replicas);
+  return {batches * replica / replicas, batches * (replica + 1) / replicas};
+}
+
+Task<Status> Replica::State::score(std::int64_t step, Part part, BatchRange own,
+                                   std::span<float> results) const {
+  if (judge.whole != nullptr) co_return co_await judge.whole->run(part, own.begin, own.end, results);
+  co_return co_await judge.stages->run(step, part, own, results);
+}
+
 Status Replica::State::make_evaluator() {
+  if (prepared->stages != nullptr) {
+    StageEvaluatorOptions with;
+    with.prepared = prepared.get();
+    with.variables = &weights->judged();
+    with.data = data;
+    with.line = stages();
+    TR_ASSIGN_OR_RETURN(judge.stages, StageEvaluator::make(rt, std::move(with)));
+    return make_results();
+  }
   EvaluatorOptions options;
   options.input = prepared->input;
   options.graph = prepared->eval;
@@ -177,11 +210,14 @@ Status Replica::State::make_evaluator() {
   options.arena = gpu.arena.get();
   options.host_ops = eval_ops->table();
   options.tile = prepared->tile;
-  TR_ASSIGN_OR_RETURN(evaluator, Evaluator::make(rt, std::move(options)));
-  const std::int64_t most =
-      std::max(evaluator->num_batches(Part::kTest), evaluator->num_batches(Part::kValidation));
+  TR_ASSIGN_OR_RETURN(judge.whole, Evaluator::make(rt, std::move(options)));
+  return make_results();
+}
+
+Status Replica::State::make_results() {
+  const std::int64_t most = std::max(num_batches(Part::kTest), num_batches(Part::kValidation));
   Device& device = rt.is_phantom() ? phantom_device() : cpu_device();
-  TR_ASSIGN_OR_RETURN(eval_results, allocate_zeros(device, {DType::kF32, {2 * most}}));
+  TR_ASSIGN_OR_RETURN(judge.results, allocate_zeros(device, {DType::kF32, {2 * most}}));
   return {};
 }
 
@@ -196,7 +232,9 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
       std::make_unique<State>(rt, group, job, std::move(prepared), std::move(data), std::move(links));
   state->owners = state->plan().owners;
   state->trace.rt = &rt;
-  TR_RETURN_IF_ERROR(prepare::check_meetings(state->prepared->train->graph(), state->plan(), state->owners));
+  if (state->prepared->stages == nullptr)
+    TR_RETURN_IF_ERROR(
+        prepare::check_meetings(state->prepared->train->graph(), state->plan(), state->owners));
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* row, agree::find_agreement(state->plan().agreement));
   TR_RETURN_IF_ERROR(state->make_model(*row));
   TR_RETURN_IF_ERROR(state->make_rule(*row));
@@ -206,7 +244,8 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
 }
 
 Status Replica::reassign(std::vector<collective::LeafRun> owners, std::int64_t first, std::int64_t end) {
-  TR_RETURN_IF_ERROR(prepare::check_meetings(state_->prepared->train->graph(), state_->plan(), owners));
+  if (state_->prepared->stages == nullptr)
+    TR_RETURN_IF_ERROR(prepare::check_meetings(state_->prepared->train->graph(), state_->plan(), owners));
   state_->owners = std::move(owners);
   TR_RETURN_IF_ERROR(state_->steps->take_shards(state_->own_run()));
   start_feed(first, end);
@@ -279,27 +318,27 @@ Task<Result<StepOutput>> Replica::run_unit(StepInput input, std::span<const prep
 
 Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
   State& p = *state_;
-  const std::int64_t count = range_of(*p.data, part).count, batches = p.evaluator->num_batches(part);
+  const std::int64_t count = range_of(*p.data, part).count, batches = p.num_batches(part);
   if (count == 0) co_return EvalOutput{};
   const TensorType type{DType::kF32, {2 * batches}};
-  const Tensor results(p.eval_results.buffer(), type, 0);
+  const Tensor results(p.judge.results.buffer(), type, 0);
   std::span<float> values;
   if (!p.rt.is_phantom()) {
     values = results.values<float>();
     std::fill(values.begin(), values.end(), 0.0F);
   }
-  const int replica = p.mesh.replica_of(p.group.rank()), replicas = p.mesh.num_replicas();
-  const BatchRange own = batches_of_replica(p.prepared->eval->graph(), batches, replica, replicas);
+  const BatchRange own = p.own_batches(batches);
   WeightGathers& gathers = p.steps->gathers();
   // Room for whole parameters is where gradients were.
   const bool makes_room = gathers.divides_parameters() && p.turns != nullptr;
   if (makes_room) p.turns->give_back();
   TR_CO_RETURN_IF_ERROR(co_await gathers.gather_all(static_cast<std::uint32_t>(step)));
-  Status status = co_await p.evaluator->run(part, own.begin, own.end, values);
+  Status status = co_await p.score(step, part, own, values);
   gathers.give_back_all();
   if (makes_room) p.turns->take_again();
   if (!status.ok()) co_return status;
-  if (!p.mesh.speaks(p.group.rank())) std::fill(values.begin(), values.end(), 0.0F);
+  // The stage that has the scores is the only one to have written them.
+  if (p.stages() == nullptr && !p.mesh.speaks(p.group.rank())) std::fill(values.begin(), values.end(), 0.0F);
   // Every entry is of one rank and zero elsewhere, so any order of summation gives the same bits.
   comm::Call call;
   call.step = static_cast<std::uint32_t>(step);
@@ -318,9 +357,9 @@ Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
   co_return out;
 }
 
-std::int64_t Replica::num_eval_batches(Part part) const { return state_->evaluator->num_batches(part); }
+std::int64_t Replica::num_eval_batches(Part part) const { return state_->num_batches(part); }
 Task<Status> Replica::score(Part part, std::int64_t begin, std::int64_t end, std::span<float> results) {
-  return state_->evaluator->run(part, begin, end, results);
+  return state_->judge.whole->run(part, begin, end, results);
 }
 
 bool Replica::shares_weights() const { return state_->shares(); }
@@ -352,7 +391,7 @@ Result<io::NamedTensors> Replica::saved(bool all) const {
   const bool cut =
       plan.zero_level() > 0 || std::any_of(plan.layouts.begin(), plan.layouts.end(), [](const auto& of) {
         return std::any_of(of.second.axes.begin(), of.second.axes.end(),
-                           [](const auto& a) { return a.cuts(); });
+                           [](const auto& a) { return a.kind != parallel::AxisLayout::Kind::kReplicate; });
       });
   return cut || state_->group.rank() == 0 ? state_->weights->named(all) : state_->weights->places(all);
 }

@@ -17,7 +17,12 @@ Result<std::unique_ptr<Steps>> Steps::make(runtime::Runtime& rt, StepsOptions op
   TR_RETURN_IF_ERROR(steps->make_updates());
   steps->make_runs();
   steps->make_gathers();
-  TR_RETURN_IF_ERROR(steps->runs_->take_shards(run));
+  if (steps->o_.prepared->stages != nullptr) {
+    steps->make_stages();
+    TR_RETURN_IF_ERROR(steps->stages_->take_shards(run));
+  } else {
+    TR_RETURN_IF_ERROR(steps->runs_->take_shards(run));
+  }
   TR_RETURN_IF_ERROR(steps->make_conductor(run));
   TR_RETURN_IF_ERROR(steps->make_feed(run));
   return steps;
@@ -26,7 +31,7 @@ Result<std::unique_ptr<Steps>> Steps::make(runtime::Runtime& rt, StepsOptions op
 Status Steps::take_shards(collective::LeafRun run) {
   for (const auto& sum : *o_.sums) TR_RETURN_IF_ERROR(sum->take_shards(run));
   TR_RETURN_IF_ERROR(vote_->take_shards(run));
-  TR_RETURN_IF_ERROR(runs_->take_shards(run));
+  TR_RETURN_IF_ERROR(stages_ != nullptr ? stages_->take_shards(run) : runs_->take_shards(run));
   TR_ASSIGN_OR_RETURN(plan::StepProgram program, make_program(run));
   conductor_->set_program(std::move(program));
   return make_feed(run);
@@ -43,8 +48,9 @@ void Steps::make_loss() {
     coming_[static_cast<std::size_t>(parts.final_after[b])] += std::max(1, notices[b]);
   ++coming_[static_cast<std::size_t>(parts.loss_after)];
   const bool alone = plan().timetable != plan::Timetable::kLockStep;
-  comm::Group* const tiles = o_.lines != nullptr ? o_.lines->model() : nullptr;
-  vote_ = std::make_unique<Vote>(rt_, peers(), tiles, plan().logical_shards, alone);
+  comm::Group* const replica = o_.lines != nullptr ? o_.lines->parts() : nullptr;
+  vote_ = std::make_unique<Vote>(rt_, peers(), replica, plan().logical_shards, alone);
+  if (o_.prepared->stages != nullptr) vote_->losses_are_of_one_part();
   LossWatch::Options o;
   o.prepared = o_.prepared;
   o.gpu = o_.gpu;
@@ -98,6 +104,24 @@ void Steps::make_runs() {
   };
   if (!o_.prepared->gathers.empty()) o.on_held = [this] { gathers_->on_held(); };
   runs_ = std::make_unique<ShardRuns>(rt_, std::move(o));
+}
+
+// What is told of a segment is told of those behind it that are elsewhere.
+void Steps::make_stages() {
+  StageRunsOptions o;
+  o.prepared = o_.prepared;
+  o.weights = o_.weights;
+  o.sums = o_.sums;
+  o.line = o_.lines != nullptr ? o_.lines->stages() : nullptr;
+  o.host_ops = host_ops_->table();
+  o.vote = vote_.get();
+  o.trace = o_.trace;
+  o.skips = o_.job->train.nan == "skip" || o_.prepared->scale_update != nullptr;
+  o.on_done = [this](std::int32_t segment) {
+    for (std::int32_t part = 0; part <= plan().segments - segment; ++part)
+      for (std::size_t place = 0; place < vote_->num_shards(); ++place) conductor_->computed(place, part);
+  };
+  stages_ = std::make_unique<StageRuns>(rt_, std::move(o));
 }
 
 void Steps::make_gathers() {
@@ -207,6 +231,13 @@ Task<Status> Steps::run_shard(std::size_t place) {
   co_return status;
 }
 
+Task<Status> Steps::run_batch() {
+  if (stages_ != nullptr) co_return co_await stages_->run(now_.input.step, now_.batch);
+  std::vector<Task<Status>> running;
+  for (std::size_t s = 0; s < runs_->size(); ++s) running.push_back(run_shard(s));
+  co_return co_await runtime::when_all(rt_, std::move(running));
+}
+
 Task<Status> Steps::run_batches(StepOutput& out) {
   const std::int64_t count = now_.input.num_batches;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -222,10 +253,8 @@ Task<Status> Steps::run_batches(StepOutput& out) {
     }
     loss_->begin_batch(runs_->size());
     gathers_->begin(static_cast<std::uint32_t>(now_.input.step), static_cast<std::uint16_t>(i));
-    std::vector<Task<Status>> running;
-    for (std::size_t s = 0; s < runs_->size(); ++s) running.push_back(run_shard(s));
-    TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt_, std::move(running)));
-    if (loss_->broken_place() >= 0) co_return Status();  // the batch is still needed
+    TR_CO_RETURN_IF_ERROR(co_await run_batch());
+    if (broken_place() >= 0) co_return Status();  // the batch is still needed
     if (!o_.one_batch) feed_->release();
     if (count == 1) continue;
     co_await runs_->add_batch(i == 0, i + 1 == count);
@@ -236,7 +265,8 @@ Task<Status> Steps::run_batches(StepOutput& out) {
 
 Task<Status> Steps::explain_broken_loss() {
   std::string what;
-  if (gathers_->divides_parameters()) co_return broken_loss(what);  // the graph alone has no weights
+  // The graph alone has no weights, or this rank not all of it.
+  if (gathers_->divides_parameters() || stages_ != nullptr) co_return broken_loss(what);
   TR_CO_RETURN_IF_ERROR(co_await o_.gpu->wait_for_queue(rt_));
   if (o_.gpu->mirror != nullptr) TR_CO_RETURN_IF_ERROR(o_.gpu->mirror->download_all());
   const auto alone =
@@ -261,6 +291,7 @@ Status Steps::broken_loss(const std::string& what) const {
 Task<Status> Steps::fail(Status status) {
   status = co_await conductor_->fail(std::move(status));
   co_await gathers_->drained();
+  if (stages_ != nullptr) co_await stages_->drained();
   co_return status;
 }
 
@@ -269,7 +300,7 @@ Task<Result<StepOutput>> Steps::run(StepInput input) {
   begin(input);
   const TimeNs started = rt_.now();
   Status status = co_await run_batches(out);
-  if (status.ok() && loss_->broken_place() >= 0) {
+  if (status.ok() && broken_place() >= 0) {
     status = co_await conductor_->wait_for_all();  // of the step before: what is explained is its result
     if (status.ok()) status = co_await explain_broken_loss();
   }
@@ -281,7 +312,7 @@ Task<Result<StepOutput>> Steps::run(StepInput input) {
   if (status.ok()) status = co_await conductor_->wait_for_vote(out);
   if (!status.ok()) co_return co_await fail(std::move(status));
   const TimeNs held = runs_->held_ns();
-  out.axis_ns = runs_->met_ns();
+  out.axis_ns = met_ns();
   out.compute_ns = std::max<TimeNs>(0, computed - started - out.data_ns - held - out.axis_ns);
   out.exposed_ns = rt_.now() - computed + held + out.axis_ns;
   co_return out;

@@ -10,6 +10,7 @@
 #include "trireme/engine/conductor.h"
 #include "trireme/engine/loss_watch.h"
 #include "trireme/engine/mesh_lines.h"
+#include "trireme/engine/stage/stage_runs.h"
 #include "trireme/engine/state/whole_parameters.h"
 
 namespace trireme::engine {
@@ -50,7 +51,7 @@ class Steps {
   BatchFeed& feed() { return *feed_; }
   Conductor& conductor() { return *conductor_; }
   WeightGathers& gathers() { return *gathers_; }
-  const ShardRuns& runs() const { return *runs_; }
+  const ShardRuns& runs() const { return *runs_; }  // of no shards where there are stages
 
  private:
   // The step under way.
@@ -73,6 +74,7 @@ class Steps {
   const plan::Plan& plan() const { return o_.prepared->plan; }
   Status make_updates();
   void make_runs();
+  void make_stages();
   void make_gathers();
   void make_loss();
   Result<plan::StepProgram> make_program(collective::LeafRun run) const;
@@ -87,6 +89,10 @@ class Steps {
   void has_come(std::size_t place, std::int32_t part);
   runtime::Task<Status> run_shard(std::size_t place);
   runtime::Task<Status> run_batches(StepOutput& out);
+  runtime::Task<Status> run_batch();
+  TimeNs met_ns() const { return stages_ != nullptr ? stages_->waited_ns() : runs_->met_ns(); }
+  // A shard of the batch whose loss is not a number; -1: none.
+  int broken_place() const { return stages_ != nullptr ? stages_->broken_place() : loss_->broken_place(); }
   runtime::Task<Status> explain_broken_loss();
   Status broken_loss(const std::string& what) const;
   runtime::Task<Status> fail(Status status);
@@ -100,6 +106,7 @@ class Steps {
   std::unique_ptr<LossWatch> loss_;
   std::unique_ptr<Updates> updates_;
   std::unique_ptr<ShardRuns> runs_;
+  std::unique_ptr<StageRuns> stages_;  // instead of them, where the model is cut in its depth
   std::unique_ptr<WeightGathers> gathers_;
   std::unique_ptr<GradientTurns> turns_;
   std::unique_ptr<Conductor> conductor_;

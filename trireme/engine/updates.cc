@@ -104,6 +104,10 @@ Status Updates::make_updates() {
       TR_ASSIGN_OR_RETURN(update, make_own(i));
     } else if (o_.here ||
                !plan().buckets[i].sends_factors()) {  // no gradient of factors that servers multiply
+      if (o_.prepared->updates[i] == nullptr) {       // of another stage
+        updates_.emplace_back();
+        continue;
+      }
       TR_ASSIGN_OR_RETURN(update, make_execution(o_.prepared->updates[i]));
       TR_RETURN_IF_ERROR(feed_gradients(*update, i));
     }
@@ -116,19 +120,21 @@ Status Updates::make_updates() {
 }
 
 Status Updates::make_checks() {
-  if (o_.prepared->statistics_update != nullptr) {
-    TR_ASSIGN_OR_RETURN(statistics_, make_execution(o_.prepared->statistics_update));
-    const plan::Bucket& last = plan().buckets.back();
-    for (std::size_t s = 0; s < last.statistics.size(); ++s) {
-      TR_ASSIGN_OR_RETURN(const Tensor t, o_.weights->variables().get(last.statistics[s]));
-      const Tensor sum = summed(plan().buckets.size() - 1, last.statistic_offsets[s], t.type());
-      TR_RETURN_IF_ERROR(statistics_->feed("stat:" + last.statistics[s], sum));
+  statistics_.resize(plan().buckets.size());
+  for (std::size_t b = 0; b < statistics_.size(); ++b) {
+    if (o_.prepared->statistics_updates[b] == nullptr) continue;
+    TR_ASSIGN_OR_RETURN(statistics_[b], make_execution(o_.prepared->statistics_updates[b]));
+    const plan::Bucket& bucket = plan().buckets[b];
+    for (std::size_t s = 0; s < bucket.statistics.size(); ++s) {
+      TR_ASSIGN_OR_RETURN(const Tensor t, o_.weights->variables().get(bucket.statistics[s]));
+      const Tensor sum = summed(b, bucket.statistic_offsets[s], t.type());
+      TR_RETURN_IF_ERROR(statistics_[b]->feed("stat:" + bucket.statistics[s], sum));
     }
   }
   if (o_.prepared->finite_check != nullptr) {
     TR_ASSIGN_OR_RETURN(finite_check_, make_execution(o_.prepared->finite_check));
     for (std::size_t b = 0; b < plan().buckets.size(); ++b)
-      TR_RETURN_IF_ERROR(feed_gradients(*finite_check_, b));
+      if (plan().buckets[b].num_elems > 0) TR_RETURN_IF_ERROR(feed_gradients(*finite_check_, b));
   }
   if (o_.prepared->scale_update != nullptr) {
     TR_ASSIGN_OR_RETURN(loss_scale_, make_execution(o_.prepared->scale_update));
@@ -148,8 +154,7 @@ void Updates::begin(const StepInput& step) {
 
 Task<Status> Updates::update(std::size_t bucket) {
   if (o_.here && updates_[bucket] != nullptr) TR_CO_RETURN_IF_ERROR(co_await updates_[bucket]->run());
-  const bool last = bucket + 1 == plan().buckets.size();
-  if (last && statistics_ != nullptr && o_.weights->fills()) co_return co_await statistics_->run();
+  if (statistics_[bucket] != nullptr && o_.weights->fills()) co_return co_await statistics_[bucket]->run();
   co_return Status();
 }
 

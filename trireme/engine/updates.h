@@ -63,7 +63,8 @@ class Updates {
   const UpdatesOptions o_;
   exec::Variables own_variables_;                          // in parts: this worker's slices
   std::vector<std::unique_ptr<exec::Execution>> updates_;  // per bucket; null: nothing of it is this worker's
-  std::unique_ptr<exec::Execution> finite_check_, statistics_, loss_scale_;
+  std::vector<std::unique_ptr<exec::Execution>> statistics_;  // per bucket; null: it has none
+  std::unique_ptr<exec::Execution> finite_check_, loss_scale_;
   Tensor learning_rate_, velocity_factor_, momentum_kept_, step_, clip_, finite_;
 };
 

@@ -13,9 +13,22 @@ namespace {
 // What a leaf has; wishes are counted.
 enum Place : std::size_t { kLoss, kCorrect, kStop, kSave, kBroken, kSquares };
 static_assert(kSquares + 1 == plan::kVoteElems);
-constexpr std::size_t kFirstOfParts = kStop;  // what the ranks of a replica may differ in
 
 }  // namespace
+
+Vote::Vote(runtime::Runtime& rt, comm::Group& replicas, comm::Group* parts, std::int32_t num_shards,
+           bool alone)
+    : rt_(rt),
+      group_(replicas),
+      parts_(parts),
+      num_shards_(num_shards),
+      alone_(alone),
+      first_of_parts_(kStop) {}
+
+// Where losses are the same everywhere only the first leaf differs.
+std::size_t Vote::num_of_parts() const {
+  return first_of_parts_ > 0 ? plan::kVoteElems - first_of_parts_ : leaves_.size() * plan::kVoteElems;
+}
 
 Status Vote::take_shards(collective::LeafRun run) {
   const TensorType leaf{DType::kF32, {plan::kVoteElems}};
@@ -28,8 +41,9 @@ Status Vote::take_shards(collective::LeafRun run) {
     leaves_.push_back(std::move(own));
   }
   kept_.resize(count);
-  if (parts_ != nullptr && of_parts_.is_null()) {
-    TR_ASSIGN_OR_RETURN(of_parts_, parts_->allocate({DType::kF32, {plan::kVoteElems - kFirstOfParts}}));
+  const auto elems = static_cast<std::int64_t>(num_of_parts());
+  if (parts_ != nullptr && (of_parts_.is_null() || of_parts_.shape().num_elems() != elems)) {
+    TR_ASSIGN_OR_RETURN(of_parts_, parts_->allocate({DType::kF32, {elems}}));
   }
   return {};
 }
@@ -83,10 +97,13 @@ runtime::Task<Status> Vote::add_parts(const StepInput& step) {
   call.slot = plan::kSlotVote;
   call.label = "vote of a replica";
   call.algorithm = "fixed-tree";
-  float* const leaf = rt_.is_phantom() ? nullptr : leaves_[0].data<float>() + kFirstOfParts;
-  if (leaf != nullptr) std::copy_n(leaf, of_parts_.shape().num_elems(), of_parts_.data<float>());
+  const std::size_t of_leaf = plan::kVoteElems - first_of_parts_, leaves = num_of_parts() / of_leaf;
+  float* const all = rt_.is_phantom() ? nullptr : of_parts_.data<float>();
+  for (std::size_t i = 0; all != nullptr && i < leaves; ++i)
+    std::copy_n(leaves_[i].data<float>() + first_of_parts_, of_leaf, all + i * of_leaf);
   TR_CO_RETURN_IF_ERROR(co_await parts_->allreduce(std::move(call), of_parts_));
-  if (leaf != nullptr) std::copy_n(of_parts_.data<float>(), of_parts_.shape().num_elems(), leaf);
+  for (std::size_t i = 0; all != nullptr && i < leaves; ++i)
+    std::copy_n(all + i * of_leaf, of_leaf, leaves_[i].data<float>() + first_of_parts_);
   co_return Status();
 }
 

@@ -27,8 +27,9 @@ class Vote {
  public:
   // `replicas`: the ranks that run the shards, by replica; `parts`: those that hold the parts of this rank's
   // replica, null where it has them all. `alone`: nobody else votes on this rank's steps.
-  Vote(runtime::Runtime& rt, comm::Group& replicas, comm::Group* parts, std::int32_t num_shards, bool alone)
-      : rt_(rt), group_(replicas), parts_(parts), num_shards_(num_shards), alone_(alone) {}
+  Vote(runtime::Runtime& rt, comm::Group& replicas, comm::Group* parts, std::int32_t num_shards, bool alone);
+  // One of the parts has the losses; those of the others are zeros. Before take_shards().
+  void losses_are_of_one_part() { first_of_parts_ = 0; }
 
   // Memory for the shards of a run. Places that stay keep theirs.
   Status take_shards(collective::LeafRun run);
@@ -46,6 +47,7 @@ class Vote {
   const VoteOutcome& outcome() const { return outcome_; }
 
  private:
+  std::size_t num_of_parts() const;
   void write_leaves(const StepInput& step);
   runtime::Task<Status> add_parts(const StepInput& step);
   void read();
@@ -55,8 +57,9 @@ class Vote {
   comm::Group* const parts_;
   const std::int32_t num_shards_;
   const bool alone_;
+  std::size_t first_of_parts_;  // place in a leaf from which on the ranks of a replica may differ
   std::vector<Tensor> leaves_;  // per shard; the first receives the sum
-  Tensor of_parts_;             // what the first leaf has beside loss and correct count
+  Tensor of_parts_;             // what of the leaves differs
   std::vector<std::array<float, 2>> kept_;
   bool finite_ = true;
   float squares_ = 0;

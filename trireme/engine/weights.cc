@@ -213,7 +213,7 @@ Result<io::NamedTensors> Weights::named(const exec::Variables& from, bool with_s
   for (const model::Statistic& s : prepared_.statistics) add(s.name);
   if (with_state) {
     for (const model::StateVariable& s : prepared_.states)
-      if (s.type.shape.num_elems() > 0) add(s.name);
+      if (s.type.shape.num_elems() > 0 || prepared_.wholes.contains(s.name)) add(s.name);
     if (prepared_.scale_update != nullptr) add(prepare::kLossScale), add(prepare::kGoodSteps);
   }
   if (!copied.ok())

@@ -76,9 +76,10 @@ struct Job {
     Optimizer optimizer;
   } train;
   struct Parallel {
-    std::int64_t workers = 1, servers = -1;           // -1: as many as the agreement needs
-    std::string mesh;                                 // of the workers: "data=2,model=2"; empty: data=workers
-    std::optional<std::vector<std::string>> layouts;  // pins: "fc*/weight: model=0"
+    std::int64_t workers = 1, servers = -1;  // -1: as many as the agreement needs
+    std::string mesh;                        // of the workers: "data=2,model=2"; empty: data=workers
+    std::optional<std::vector<std::string>> stage_cuts;  // layers that begin segments: "block4"
+    std::optional<std::vector<std::string>> layouts;     // pins: "fc*/weight: model=0"
     std::string agreement = "bsp";
     OptionValues agreement_options;  // of the agreement's row, by the names there: "period"
     std::string codec = "none";

@@ -164,7 +164,7 @@ void check_optimizer(JobChecker& c, const Job& job) {
 Status check_counts(const Job& job) {
   const Roles roles = roles_of(job);
   const std::int64_t replicas = roles.num_replicas();
-  const std::int64_t shards = job.train.logical_shards > 0 ? job.train.logical_shards : replicas;
+  const std::int64_t shards = shards_of(job);
   if (replicas > shards && roles.workers > replicas)
     return error(Code::kInvalid,
                  "[job] the {} replicas of parallel.mesh cannot share {} logical shards: use data={} or set "

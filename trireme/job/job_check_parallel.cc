@@ -137,6 +137,49 @@ void check_chunks(JobChecker& c, const Job& job) {
            "1 with parallel.fc_scheme = vertical, which has a chunk per position");
 }
 
+// What a model that is cut into segments cannot go together with.
+void check_segments_rest(JobChecker& c, const Job& job) {
+  const std::string why = fmt::format(" where the model is cut into {} segments", segments_of(job));
+  const auto row = agree::find_agreement(job.parallel.agreement);
+  c.expect(!row.ok() || ((*row)->pace == agree::Pace::kStep && !(*row)->needs_server), "parallel.agreement",
+           "bsp" + why);
+  c.expect(tiles_of(job) == 1, "parallel.mesh", "no model axis" + why);
+  c.expect(sending_of(job).is(Sending::Kind::kDense), "parallel.codec", "none" + why);
+  c.expect(job.options.integer(kZero) == 0, kZero.name, "0" + why);
+  c.expect(job.parallel.weights != "shared", "parallel.weights", "auto or own" + why);
+  c.expect(job.train.device != "cuda", "train.device", "cpu" + why);
+  c.expect(job.train.optimizer.max_batch_multiplier == 1, "train.optimizer.max_batch_multiplier", "1" + why);
+  c.expect(job.train.memory_limit.empty(), "train.memory_limit", "none" + why);
+  const auto optimizer = model::find_optimizer(job.train.optimizer.kind);
+  c.expect(!optimizer.ok() || !(*optimizer)->whole_tensors, "train.optimizer.kind",
+           "an optimizer that does not look at whole tensors" + why);
+}
+
+// Stages, segments and micro-batches that fit each other.
+void check_stages(JobChecker& c, const Job& job, const parallel::Mesh& mesh) {
+  const int stages = mesh.size_of(parallel::kStageAxis), replicas = mesh.num_replicas();
+  const std::string pipeline = job.options.text(kPipeline);
+  const std::int64_t chunks = job.options.integer(kVirtualStages), micro = job.options.integer(kMicroBatches),
+                     asked = job.options.integer(kSegments), shards = job.train.logical_shards;
+  const std::int32_t segments = segments_of(job);
+  c.expect(chunks == 1 || pipeline == "interleaved", kVirtualStages.name,
+           fmt::format("1 with parallel.pipeline = {}; set that to interleaved", pipeline));
+  c.expect(pipeline != "interleaved" || chunks > 1, kVirtualStages.name,
+           "2 or more with parallel.pipeline = interleaved");
+  if (const auto& cuts = job.parallel.stage_cuts; cuts && !cuts->empty())
+    c.expect(asked == 0 || asked == segments, kSegments.name,
+             fmt::format("0 or {}: parallel.stage_cuts has {} cuts", segments, cuts->size()));
+  c.expect(segments >= stages * chunks, kSegments.name,
+           fmt::format("{} or more: a mesh with stage={}{} has that many stages in all", stages * chunks,
+                       stages, chunks > 1 ? fmt::format(" and {} virtual stages each", chunks) : ""));
+  c.expect(micro == 0 || shards == 0 || micro * replicas == shards, kMicroBatches.name,
+           fmt::format("{}, or 0: train.logical_shards = {} are shared by {} replica{}",
+                       shards / std::max(1, replicas), shards, replicas, replicas == 1 ? "" : "s"));
+  c.expect(micro <= 1 || segments > 1, kMicroBatches.name,
+           fmt::format("0 without a stage axis; set parallel.mesh, such as data={},stage=2", replicas));
+  if (segments > 1) check_segments_rest(c, job);
+}
+
 void check_job_mesh(JobChecker& c, const Job& job) {
   const Result<parallel::Mesh> mesh = mesh_of(job);
   c.expect_ok(mesh.status(), "parallel.mesh");
@@ -149,6 +192,7 @@ void check_job_mesh(JobChecker& c, const Job& job) {
   if (!c.status.ok()) return;
   c.expect_ok(seating_of(job, tiles_of(job)).status(), "train.logical_tiles");
   check_pins(c, job, *mesh);
+  check_stages(c, job, *mesh);
   if (tiles_of(job) > 1) {
     check_chunks(c, job);
     return check_mesh_rest(c, job);

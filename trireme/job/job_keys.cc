@@ -78,6 +78,7 @@ const JobKey kKeys[] = {
     TR_KEY("parallel.workers", Int, parallel.workers, false, "Number of workers."),
     TR_KEY("parallel.mesh", Text, parallel.mesh, false, "How the workers share the work: data=2,model=4 is 2 replicas of the model, each cut over 4 workers; the product is the number of workers. Empty: data=workers."),
     TR_KEY("parallel.layouts", MaybeTexts, parallel.layouts, true, "How parameters lie on the model axis, by name: [\"fc*/weight: model=0\"] cuts dimension 0, model=1x3 dimension 1 in 3 blocks, model=replicate none. The rest is chosen by parallel.style."),
+    TR_KEY("parallel.stage_cuts", MaybeTexts, parallel.stage_cuts, true, "Layers in front of which a model on a stage axis is cut: [\"block4\", \"block8\"]. Default: where the slowest stage is fastest."),
     TR_KEY("parallel.servers", Int, parallel.servers, false, "Number of parameter servers. -1: one for agreements that use them, otherwise none."),
     TR_KEY("parallel.agreement", Text, parallel.agreement, true, "How replicas keep one model: bsp (synchronous) or another of `trireme inspect agreements`, which lists the keys of each."),
     TR_KEY("parallel.codec", Text, parallel.codec, true, "Gradient compression: none, one of `trireme inspect codecs`, or auto: the cheapest by the cost model within codec_tolerance."),

@@ -59,7 +59,43 @@ inline constexpr OptionSpec kZero{
     .range = {.least = 0, .most = 3},
     .decides_bits = false};
 
+inline constexpr std::string_view kPipelines[] = {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"};
+inline constexpr OptionSpec kPipeline{.name = "parallel.pipeline",
+                                      .default_value = "1f1b",
+                                      .doc =
+                                          "In which order the stages of parallel.mesh compute micro-batches: "
+                                          "gpipe, 1f1b, interleaved, zb-h1 or "
+                                          "zb-h2 (trireme inspect timetable). The bits are the same.",
+                                      .range = {.choices = kPipelines},
+                                      .decides_bits = false};
+
+inline constexpr OptionSpec kMicroBatches{.name = "parallel.micro_batches",
+                                          .default_value = std::int64_t{0},
+                                          .doc =
+                                              "Micro-batches of a replica, which follow each other through "
+                                              "the stages; they are its logical shards. "
+                                              "0: as train.logical_shards says, or four per stage.",
+                                          .range = {.least = 0, .most = 65536},
+                                          .decides_bits = false};
+
+inline constexpr OptionSpec kVirtualStages{
+    .name = "parallel.virtual_stages",
+    .default_value = std::int64_t{1},
+    .doc = "parallel.pipeline = interleaved: runs of layers that every stage has.",
+    .range = {.least = 1, .most = 64},
+    .decides_bits = false};
+
+inline constexpr OptionSpec kSegments{
+    .name = "train.segments",
+    .default_value = std::int64_t{0},
+    .doc =
+        "Parts of the model, one behind the other, that fix the arithmetic of a stage axis: any number of "
+        "stages up to so many gives the same bits. 0: as many as there are stages.",
+    .range = {.least = 0, .most = 4096}};
+
 // The table. In files they follow the fields of their sections.
-inline constexpr OptionSpec kJobOptions[] = {kEvents, kColocate, kStyle, kFcScheme, kOverlapChunks, kZero};
+inline constexpr OptionSpec kJobOptions[] = {kEvents,        kColocate, kStyle,    kFcScheme,
+                                             kOverlapChunks, kZero,     kPipeline, kMicroBatches,
+                                             kVirtualStages, kSegments};
 
 }  // namespace trireme::job

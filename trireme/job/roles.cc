@@ -94,11 +94,12 @@ Status name_culprit(const Status& verdict, const Roles& roles) {
 
 Result<parallel::Mesh> parse_job_mesh(std::string_view text) {
   TR_ASSIGN_OR_RETURN(parallel::Mesh given, parallel::parse_mesh(text));
-  constexpr std::string_view kKnown[] = {parallel::kDataAxis, parallel::kModelAxis};
+  constexpr std::string_view kKnown[] = {parallel::kDataAxis, parallel::kStageAxis, parallel::kModelAxis};
   for (const parallel::Axis& axis : given.axes)
     if (std::ranges::find(kKnown, axis.name) == std::end(kKnown))
-      return error(Code::kInvalid, "[job] parallel.mesh '{}': got axis '{}', expected {} or {}{}", text,
-                   axis.name, parallel::kDataAxis, parallel::kModelAxis, did_you_mean(axis.name, kKnown));
+      return error(Code::kInvalid, "[job] parallel.mesh '{}': got axis '{}', expected {}, {} or {}{}", text,
+                   axis.name, parallel::kDataAxis, parallel::kStageAxis, parallel::kModelAxis,
+                   did_you_mean(axis.name, kKnown));
   return given;
 }
 
@@ -106,19 +107,22 @@ Result<parallel::Mesh> mesh_of(const Job& job) {
   const auto workers = static_cast<int>(job.parallel.workers);
   if (job.parallel.mesh.empty()) return parallel::data_mesh(workers);
   TR_ASSIGN_OR_RETURN(const parallel::Mesh given, parse_job_mesh(job.parallel.mesh));
-  if (given.axes.size() > 1 && given.axes[0].name != parallel::kDataAxis)
-    return error(Code::kInvalid,
-                 "[job] parallel.mesh '{}': got {} first, expected {} first: ranks along the last axis are "
-                 "neighbors on a host, and the model axis sends most",
-                 job.parallel.mesh, given.axes[0].name, parallel::kDataAxis);
+  constexpr std::string_view kOrder[] = {parallel::kDataAxis, parallel::kStageAxis, parallel::kModelAxis};
+  const auto place = [&](const parallel::Axis& axis) { return std::ranges::find(kOrder, axis.name); };
+  for (std::size_t i = 1; i < given.axes.size(); ++i)
+    if (place(given.axes[i - 1]) > place(given.axes[i]))
+      return error(Code::kInvalid,
+                   "[job] parallel.mesh '{}': got {} before {}, expected {}: ranks along the last axis are "
+                   "neighbors on a host, and the model axis sends most",
+                   job.parallel.mesh, given.axes[i - 1].name, given.axes[i].name, fmt::join(kOrder, ", "));
   if (given.num_ranks() != workers)
     return error(Code::kInvalid,
                  "[job] parallel.mesh '{}' is of {} workers, and there are {}; leave --workers out, or set "
                  "--workers {}",
                  job.parallel.mesh, given.num_ranks(), workers, given.num_ranks());
   parallel::Mesh mesh = parallel::data_mesh(given.size_of(parallel::kDataAxis));
-  const int tiles = given.size_of(parallel::kModelAxis);
-  if (tiles > 1) mesh.axes.push_back({parallel::kModelAxis, tiles});
+  for (const char* const axis : {parallel::kStageAxis, parallel::kModelAxis})
+    if (const int size = given.size_of(axis); size > 1) mesh.axes.push_back({axis, size});
   return mesh;
 }
 
@@ -133,6 +137,33 @@ std::int32_t tiles_of(const Job& job) {
   if (job.train.logical_tiles) return static_cast<std::int32_t>(*job.train.logical_tiles);
   const Result<parallel::Mesh> mesh = mesh_of(job);
   return mesh.ok() ? mesh->size_of(parallel::kModelAxis) : 1;
+}
+
+int stages_of(const Job& job) {
+  const Result<parallel::Mesh> mesh = mesh_of(job);
+  return mesh.ok() ? mesh->size_of(parallel::kStageAxis) : 1;
+}
+
+std::int32_t segments_of(const Job& job) {
+  const auto& cuts = job.parallel.stage_cuts;
+  if (cuts && !cuts->empty()) return static_cast<std::int32_t>(cuts->size()) + 1;
+  const std::int64_t asked = job.options.integer(kSegments);
+  const std::int64_t chain = stages_of(job) * job.options.integer(kVirtualStages);
+  return static_cast<std::int32_t>(asked > 0 ? asked : chain);
+}
+
+std::int64_t micro_batches_of(const Job& job) {
+  const std::int64_t replicas = roles_of(job).num_replicas(), asked = job.options.integer(kMicroBatches);
+  if (job.train.logical_shards > 0) return job.train.logical_shards / replicas;
+  const std::int64_t stages = stages_of(job);
+  if (asked > 0 || stages == 1) return std::max<std::int64_t>(asked, 1);
+  constexpr std::int64_t kPerStage = 4;  // stages then wait for a fifth of the time
+  return std::max<std::int64_t>(1, std::min(kPerStage * stages, job.train.batch / replicas));
+}
+
+std::int64_t shards_of(const Job& job) {
+  if (job.train.logical_shards > 0) return job.train.logical_shards;
+  return roles_of(job).num_replicas() * micro_batches_of(job);
 }
 
 Result<Seating> seating_of(const Job& job, std::int32_t tiles) {
@@ -152,6 +183,11 @@ Result<Seating> seating_of(const Job& job, std::int32_t tiles) {
   Seating out;
   out.num_workers = mesh.num_ranks();
   out.mesh = parallel::data_mesh(replicas);
+  if (mesh.size_of(parallel::kStageAxis) > 1) {  // a rank has a stage
+    out.mesh = mesh;
+    for (int rank = 0; rank < mesh.num_ranks(); ++rank) out.workers.push_back(rank);
+    return out;
+  }
   if (tiles > 1) out.mesh.axes.push_back({parallel::kModelAxis, tiles});
   for (int replica = 0; replica < replicas; ++replica)
     for (int position = 0; position < positions; ++position)

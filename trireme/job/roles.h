@@ -61,6 +61,14 @@ void take_workers_of_mesh(Job& job, bool workers_given);
 // Parts of the model: train.logical_tiles, or the size of the mesh's model axis.
 std::int32_t tiles_of(const Job& job);
 
+// Ranks along the mesh's stage axis; segments that fix the arithmetic of a model cut in its depth; parts of a
+// replica's batch that follow each other through the stages, which are its logical shards.
+int stages_of(const Job& job);
+std::int32_t segments_of(const Job& job);
+std::int64_t micro_batches_of(const Job& job);
+// Parts of a batch: train.logical_shards, or one per replica and micro-batch.
+std::int64_t shards_of(const Job& job);
+
 // Who runs which parts of which replica, where workers have several parts: the job then has a rank for each
 // part, and several ranks run on a worker (net/seats.h).
 struct Seating {

@@ -104,9 +104,7 @@ class Settler {
   }
 
  private:
-  std::int64_t shards() const {
-    return job_.train.logical_shards > 0 ? job_.train.logical_shards : roles_of(job_).num_replicas();
-  }
+  std::int64_t shards() const { return shards_of(job_); }
 
   // A transformer that a few cores train in minutes; it needs an optimizer of its kind.
   void pick_language_model() {

@@ -26,6 +26,7 @@ Json bucket_to_json(const Bucket& b) {
                {"sum", b.sum}};
   if (!b.codec.empty()) json["codec"] = b.codec;
   if (b.sends_factors()) json["factor_offsets"] = b.factor_offsets, json["factor_elems"] = b.factor_elems;
+  if (b.segments != std::vector<std::int32_t>{0}) json["segments"] = b.segments;
   if (b.message_bytes > 0) json["message_bytes"] = b.message_bytes, json["code_bytes"] = b.code_bytes;
   return json;
 }
@@ -74,6 +75,9 @@ Result<Bucket> bucket_from_json(const Json& json, const std::string* reducer) {
   }
   if (reducer == nullptr && json.contains("codec")) {
     TR_ASSIGN_OR_RETURN(b.codec, json_get<std::string>(json, "codec"));
+  }
+  if (json.contains("segments")) {
+    TR_ASSIGN_OR_RETURN(b.segments, json_get_wholes<std::int32_t>(json, "segments"));
   }
   if (json.contains("message_bytes")) {
     TR_ASSIGN_OR_RETURN(b.message_bytes, json_get<double>(json, "message_bytes"));
@@ -143,6 +147,7 @@ Json to_json(const Plan& p) {
   if (p.prediction.axis_seconds > 0) json["prediction"]["axis_seconds"] = p.prediction.axis_seconds;
   if (p.zero > 0) json["zero"] = p.zero;
   if (p.tiles > 1) json["cuts"] = cuts_to_json(p);
+  if (p.segments > 1) json["pipeline"] = pipeline_to_json(p);
   if (!p.data_sha256.empty()) json["data_sha256"] = p.data_sha256;
   if (!p.codec.empty()) {
     json["codec"] = p.codec;

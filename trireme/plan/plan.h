@@ -43,6 +43,8 @@ struct Bucket {
   // shards and multiply. Weights and the sum of the gradients lie as `offsets` say.
   std::vector<std::int64_t> factor_offsets = {};
   std::int64_t factor_elems = 0;
+  // Segments of the model that make its gradients, ascending: several where they read the same parameters.
+  std::vector<std::int32_t> segments = {0};
   // Where less than the gradient travels: about how long a shard's message is, and bytes moved to make or
   // read one.
   double message_bytes = 0, code_bytes = 0;
@@ -85,6 +87,11 @@ struct Plan {
   // Who computes which cells: runs of logical shards per replica (worker), of tiles per coordinate of the
   // model axis, of segments per coordinate of the stage axis.
   std::vector<collective::LeafRun> owners, tile_owners = {{0, 1}}, segment_owners = {{0, 1}};
+  std::int32_t virtual_stages = 1;  // runs of segments of a coordinate
+  // With several segments: the layers that begin them, the first one left out, and in which order cells are
+  // computed (a row of parallel/pipeline).
+  std::vector<std::string> segment_cuts = {};
+  std::string pipeline = {};
   std::string agreement = "bsp";
   std::string transport = "inproc";
   std::string kernel_library;                       // what the kernels were built with
@@ -112,7 +119,7 @@ struct Plan {
   // The level that holds: one replica has all.
   std::int32_t zero_level() const { return workers() > 1 ? zero : 0; }
   parallel::LogicalMesh logical_mesh() const { return {logical_shards, tiles, segments}; }
-  parallel::CellOwners cell_owners() const { return {owners, tile_owners, segment_owners}; }
+  parallel::CellOwners cell_owners() const { return {owners, tile_owners, segment_owners, virtual_stages}; }
   parallel::Mesh mesh() const { return parallel::mesh_of(cell_owners()); }
 };
 

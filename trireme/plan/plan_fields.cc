@@ -77,6 +77,16 @@ Status read_cuts(const Json& json, const char* graph, parallel::StoredOptions& t
   return {};
 }
 
+Status read_pipeline(const Json& json, Plan& plan) {
+  TR_ASSIGN_OR_RETURN(const Json fields, json_get<Json>(json, "pipeline"));
+  TR_ASSIGN_OR_RETURN(plan.pipeline, json_get<std::string>(fields, "kind"));
+  TR_ASSIGN_OR_RETURN(plan.virtual_stages, json_get_whole<std::int32_t>(fields, "virtual_stages"));
+  TR_ASSIGN_OR_RETURN(plan.segment_cuts, json_get<std::vector<std::string>>(fields, "cuts"));
+  if (static_cast<std::int32_t>(plan.segment_cuts.size()) + 1 == plan.segments) return {};
+  return error(Code::kCorrupt, "[plan] {} segments begin at {} layers", plan.segments,
+               plan.segment_cuts.size());
+}
+
 }  // namespace
 
 Json mesh_to_json(const Plan& plan) {
@@ -116,6 +126,10 @@ Json cuts_to_json(const Plan& plan) {
           {"bytes", plan.tile_bytes}};
 }
 
+Json pipeline_to_json(const Plan& plan) {
+  return {{"kind", plan.pipeline}, {"virtual_stages", plan.virtual_stages}, {"cuts", plan.segment_cuts}};
+}
+
 Json slots_to_json(const Plan& plan) {
   const Slots slots{plan.buckets.size()};
   return {{"sum", slots.sum(0)},
@@ -143,6 +157,7 @@ Status read_cells(const Json& json, Plan& plan) {
   TR_ASSIGN_OR_RETURN(plan.owners, runs_from_json(owners, parallel::kDataAxis));
   TR_RETURN_IF_ERROR(read_axis(owners, parallel::kModelAxis, plan.tile_owners));
   TR_RETURN_IF_ERROR(read_axis(owners, parallel::kStageAxis, plan.segment_owners));
+  if (plan.segments > 1) TR_RETURN_IF_ERROR(read_pipeline(json, plan));
   TR_RETURN_IF_ERROR(as_corrupt(check_owners(plan.cell_owners(), plan.logical_mesh())));
   TR_RETURN_IF_ERROR(check_mesh_field(json, plan));
   if (plan.tiles > 1) {

@@ -10,6 +10,8 @@ Json logical_mesh_to_json(const Plan& plan);
 Json owners_to_json(const Plan& plan);
 Json layouts_to_json(const Plan& plan);
 Json cuts_to_json(const Plan& plan);  // null where there is one tile
+// With several segments.
+Json pipeline_to_json(const Plan& plan);
 Json slots_to_json(const Plan& plan);
 Json timetable_to_json(const Plan& plan);
 

@@ -222,6 +222,14 @@ StepSpec step_spec(const Plan& plan, const parallel::CellOwners& owners, const S
   StepSpec spec;
   spec.rank = rank;
   spec.cells = parallel::cells_of(owners, rank);
+  // Segments are parts of a shard's cell: those of a rank follow each other.
+  const auto is_same_shard = [](const parallel::Cell& a, const parallel::Cell& b) {
+    return a.shard == b.shard && a.tile == b.tile;
+  };
+  if (plan.segments > 1) {
+    spec.cells.erase(std::unique(spec.cells.begin(), spec.cells.end(), is_same_shard), spec.cells.end());
+    for (parallel::Cell& cell : spec.cells) cell.segment = 0;
+  }
   spec.timetable = plan.timetable;
   spec.overlap = plan.overlap;
   if (plan.overlap == Overlap::kFull) spec.order = plan.exchange_order;

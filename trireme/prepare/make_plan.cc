@@ -12,6 +12,7 @@
 #include "trireme/plan/slots.h"
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/factors.h"
+#include "trireme/prepare/stages.h"
 #include "trireme/prepare/tiles.h"
 
 namespace trireme::prepare {
@@ -88,7 +89,8 @@ std::int64_t bucket_bytes(const job::Job& job, const job::Sending& sending, cons
 }  // namespace
 
 std::int32_t logical_shards_of(const job::Job& job, int replicas) {
-  return static_cast<std::int32_t>(job.train.logical_shards > 0 ? job.train.logical_shards : replicas);
+  if (job.train.logical_shards > 0) return static_cast<std::int32_t>(job.train.logical_shards);
+  return static_cast<std::int32_t>(replicas * job::micro_batches_of(job));
 }
 
 std::int64_t shard_batch_of(const job::Job& job, int replicas) {
@@ -125,6 +127,11 @@ Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options
   plan.tile_seconds = prepared.plan.tile_seconds;
   plan.tile_bytes = prepared.plan.tile_bytes;
   plan.layouts = prepared.plan.layouts;
+  plan.segments = prepared.plan.segments;
+  plan.segment_cuts = prepared.plan.segment_cuts;
+  plan.segment_owners = prepared.plan.segment_owners;
+  plan.virtual_stages = prepared.plan.virtual_stages;
+  plan.pipeline = prepared.plan.pipeline;
   if (plan.layouts.empty()) put_tiling({}, options.replicas, prepared, plan);
   plan.owners = parallel::even_runs(plan.logical_shards, options.replicas);
   if (sending.is(Kind::kFactors) || !each.empty()) {
@@ -139,8 +146,11 @@ Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options
       if (own.is(Kind::kLowRank)) p.sum = plan::Bucket::kLowRank;
       if (own.codec != nullptr) p.codec = own.codec->name;
     }
-  plan.buckets = plan::make_buckets(sizes, bucket_bytes(job, sending, options, plan, sizes),
-                                    job.parallel.collective, statistics);
+  const std::int64_t bytes = bucket_bytes(job, sending, options, plan, sizes);
+  plan.buckets = plan::make_buckets(sizes, bytes, job.parallel.collective, statistics);
+  if (plan.segments > 1) {
+    TR_ASSIGN_OR_RETURN(plan.buckets, segment_buckets(job, prepared, bytes));
+  }
   TR_RETURN_IF_ERROR(plan::check_num_buckets(plan.buckets.size()));
   plan.kernel_library = options.device != nullptr
                             ? kernel::cuda::cuda_kernel_library(*kernel::cuda::as_cuda(options.device.get()))

@@ -14,6 +14,7 @@
 #include "trireme/prepare/make_plan.h"
 #include "trireme/prepare/own_update.h"
 #include "trireme/prepare/prepare.h"
+#include "trireme/prepare/stages.h"
 
 namespace trireme::prepare {
 namespace {
@@ -221,6 +222,38 @@ std::int64_t shards_of(const job::Job& job, const plan::Plan& plan, int replica)
   return run.count * job.parallel.agreement_options.integer(agree::kLocalReplicas);
 }
 
+// What differs where the model is cut in its depth: the words of StageRuns.
+Result<std::vector<MemoryPart>> parts_of_stage(const job::Job& job, const Prepared& p, int replica) {
+  TR_ASSIGN_OR_RETURN(const Owned owned, Owned::make(job, p, replica));
+  TR_ASSIGN_OR_RETURN(const StageBytes bytes, stage_bytes(p, replica));
+  TR_ASSIGN_OR_RETURN(const std::int64_t batch, batch_bytes(p.input, p.plan.shard_batch));
+  TR_ASSIGN_OR_RETURN(const std::int64_t eval_batch, batch_bytes(p.input, p.eval_batch));
+  const std::int64_t shards = shards_of(job, p.plan, replica);
+  std::int64_t updates = 0;
+  for (const auto* list : {&p.updates, &p.statistics_updates})
+    for (const Compiled& update : *list) updates += arena_of(update);
+  for (const Compiled& more : {p.finite_check, p.scale_update}) updates += arena_of(more);
+  TR_ASSIGN_OR_RETURN(const std::int64_t exchange,
+                      exchange_bytes(p.plan, job::coding_of(job, p.sending).dense_steps, false));
+  return std::vector<MemoryPart>{
+      {"parameters", "weights, frozen ones too", owned.parameters(p) + bytes_of_variables(p.frozen)},
+      {"optimizer", "its state", owned.states(p)},
+      {"statistics", "running means and variances", bytes_of_variables(p.statistics)},
+      {"values", "what lives across phases, of every micro-batch in flight", bytes.kept},
+      {"workspaces", "what one phase needs", bytes.scratch},
+      {"buckets", "gradients of a micro-batch, and sums of them", bytes.gradients},
+      {"gathered", "weights of other replicas, where that needs more than checkpoints do", 0},
+      {"batches", "samples of the step and of those made ahead", shards * batch * (job.data.prefetch + 1)},
+      {"updates", "values of the optimizer's step", updates},
+      {"evaluation", "values and samples of evaluating", bytes.evaluation + eval_batch},
+      {"exchange", "scratch of the collective, as if all buckets were under way", exchange},
+      {"moves", "activations on their way along the axes of a mesh", 0},
+      {"codec", "what encoders keep back, and encoded messages", 0},
+      {"checkpoint", "the copy that is written while training continues",
+       saves_on_the_way(job) ? owned.written(p, replica) : 0},
+  };
+}
+
 // In the words of Replica: its variables, shards, feed, updates and evaluator.
 Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p, int threads, int replica) {
   const plan::Plan& plan = p.plan;
@@ -236,8 +269,8 @@ Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p,
   updates = owned.updates();
   if (plan.zero_level() == 0)
     for (const Compiled& update : p.updates) updates += arena_of(update);
-  for (const Compiled& more : {p.finite_check, p.statistics_update, p.scale_update})
-    updates += arena_of(more);
+  for (const Compiled& more : p.statistics_updates) updates += arena_of(more);
+  for (const Compiled& more : {p.finite_check, p.scale_update}) updates += arena_of(more);
   TR_ASSIGN_OR_RETURN(const std::int64_t batch, batch_bytes(p.input, plan.shard_batch));
   TR_ASSIGN_OR_RETURN(const std::int64_t eval_batch, batch_bytes(p.input, p.eval_batch));
   const int at_once = std::max(1, threads / std::max(1, plan.shard_threads));
@@ -292,8 +325,8 @@ Result<std::vector<MemoryPart>> gpu_parts_of(const job::Job& job, const Prepared
     if (p.plan.logical_shards > 1 && job.parallel.device_collectives != "staged")
       buckets = (buckets + kPage - 1) / kPage * kPage;
     for (const Compiled& update : p.updates) updates += arena_of(update);
-    for (const Compiled& more : {p.finite_check, p.statistics_update, p.scale_update})
-      updates += arena_of(more);
+    for (const Compiled& more : p.statistics_updates) updates += arena_of(more);
+    for (const Compiled& more : {p.finite_check, p.scale_update}) updates += arena_of(more);
   } else {
     model = shards * train.variables_bytes + eval.variables_bytes;
     buckets = shards * train.bound_bytes;
@@ -323,6 +356,7 @@ PrepareOptions options_of(const job::Job& job, int threads) {
   const bool is_open = job.parallel.transport == "auto";
   options.replicas = mesh.num_replicas();
   options.tiles = job::tiles_of(job);
+  options.stages = job::stages_of(job);
   options.compute_threads = threads;
   options.transport = !is_open ? job.parallel.transport : job.parallel.link.empty() ? "shm" : "tcp";
   return options;
@@ -359,13 +393,15 @@ Result<std::vector<std::int64_t>> estimate_workers(const job::Job& job, const mo
   PrepareOptions options = options_of(job, threads);
   TR_ASSIGN_OR_RETURN(const job::Seating seating, job::seating_of(job, options.tiles));
   std::vector<std::int64_t> bytes(static_cast<std::size_t>(seating.num_workers), 0);
-  for (int tile = 0; tile < options.tiles; ++tile) {
-    options.tile = tile;
+  const int places = options.stages * options.tiles;
+  for (int place = 0; place < places; ++place) {
+    options.tile = place % options.tiles;
+    options.stage = place / options.tiles;
     TR_ASSIGN_OR_RETURN(const auto prepared, prepare(job, input, options));
-    if (tile == 0) options.fixed = std::make_shared<const plan::Plan>(prepared->plan);
+    if (place == 0) options.fixed = std::make_shared<const plan::Plan>(prepared->whole_plan());
     for (int replica = 0; replica < options.replicas; ++replica) {
       TR_ASSIGN_OR_RETURN(const MemoryEstimate own, estimate_rank(job, *prepared, threads, replica));
-      const auto rank = static_cast<std::size_t>(replica * options.tiles + tile);
+      const auto rank = static_cast<std::size_t>(replica * places + place);
       bytes[static_cast<std::size_t>(seating.workers[rank])] += own.total_bytes();
     }
   }
@@ -377,7 +413,9 @@ Result<MemoryEstimate> estimate_rank(const job::Job& job, const Prepared& prepar
   const plan::Plan& plan = prepared.plan;
   const collective::LeafRun& own = plan.owners[static_cast<std::size_t>(replica)];
   MemoryEstimate out{plan.shard_batch, own.count, plan.shard_threads, {}};
-  if (prepared.device != nullptr) {
+  if (prepared.stages != nullptr) {
+    TR_ASSIGN_OR_RETURN(out.parts, parts_of_stage(job, prepared, replica));
+  } else if (prepared.device != nullptr) {
     TR_ASSIGN_OR_RETURN(out.parts, gpu_parts_of(job, prepared, replica));
   } else {
     TR_ASSIGN_OR_RETURN(out.parts, parts_of(job, prepared, threads, replica));

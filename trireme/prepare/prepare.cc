@@ -7,6 +7,7 @@
 #include "trireme/job/eval_batch.h"
 #include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/lower/faster_graph.h"
@@ -21,6 +22,7 @@
 #include "trireme/prepare/measured_algorithms.h"
 #include "trireme/prepare/memory_estimate.h"
 #include "trireme/prepare/own_update.h"
+#include "trireme/prepare/stages.h"
 #include "trireme/prepare/tiles.h"
 
 namespace trireme::prepare {
@@ -43,10 +45,24 @@ Result<graph::Graph> update_graph(const job::Job& job, const job::Sending& sendi
   return std::move(update.graph);
 }
 
+// It is another rank's.
+bool is_empty(const model::Parameter& p) { return p.type.shape.num_elems() == 0; }
+
+// Whether the first of the segments that read it is of this stage.
+bool is_home_of(const Prepared& p, const std::string& parameter) {
+  for (const plan::Bucket& b : p.plan.buckets)
+    if (std::find(b.parameters.begin(), b.parameters.end(), parameter) != b.parameters.end())
+      return p.stages->find(b.segments.front()) != nullptr;
+  return true;
+}
+
 // The first tile counts the gradients of parameters that every tile has whole.
 std::vector<model::Parameter> counted(const Prepared& p) {
   std::vector<model::Parameter> own = p.parameters;
   if (p.tile > 0) std::erase_if(own, [&](const model::Parameter& of) { return !p.wholes.contains(of.name); });
+  std::erase_if(own, is_empty);
+  if (p.stages != nullptr)
+    std::erase_if(own, [&](const model::Parameter& of) { return !is_home_of(p, of.name); });
   return own;
 }
 
@@ -60,6 +76,7 @@ Result<graph::Graph> finite_check_graph(const job::Job& job, const Prepared& pre
   graph::Builder b(g);
   std::vector<graph::Value> grads;
   for (const model::Parameter& p : prepared.parameters) {
+    if (is_empty(p)) continue;
     const auto fed = g.find_input("grad:" + p.name);
     grads.push_back(fed ? *fed : b.input("grad:" + p.name, p.type.dtype, p.type.shape));
   }
@@ -280,7 +297,8 @@ void name_product_kernels(const Prepared& p, std::map<std::string, std::string>&
     }
 }
 
-Status compile_all(const job::Job& job, bool fixed, Prepared& out) {
+// What trains and judges a model that is whole on a rank, or cut over tiles.
+Status compile_graphs(const job::Job& job, bool fixed, Prepared& out) {
   const plan::Plan& plan = out.plan;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard, job::build_job_model(job, out.input, plan.shard_batch));
   TR_ASSIGN_OR_RETURN(const graph::Graph own, tile_of_train(job, shard.train, plan, out.tile));
@@ -297,6 +315,15 @@ Status compile_all(const job::Job& job, bool fixed, Prepared& out) {
   TR_ASSIGN_OR_RETURN(const graph::Graph test,
                       lower::faster_graph({job.train.precision, out.device.get()}, own_eval));
   TR_ASSIGN_OR_RETURN(out.eval, exec::compile(test, std::move(eval_options)));
+  return {};
+}
+
+Status compile_all(const job::Job& job, const PrepareOptions& options, bool fixed, Prepared& out) {
+  const plan::Plan& plan = out.plan;
+  if (plan.segments > 1)
+    TR_RETURN_IF_ERROR(compile_stages(job, options, kernel_options(job, out, fixed), out));
+  else
+    TR_RETURN_IF_ERROR(compile_graphs(job, fixed, out));
   // What works on summed gradients is where they are.
   const bool on_host = out.device != nullptr && !out.resident;
   const auto compile = [&](const graph::Graph& g, Compiled& to) -> Status {
@@ -310,12 +337,18 @@ Status compile_all(const job::Job& job, bool fixed, Prepared& out) {
     return {};
   };
   for (const plan::Bucket& bucket : plan.buckets) {
+    out.updates.emplace_back();
+    out.statistics_updates.emplace_back();
+    if (bucket.num_elems == 0) continue;  // of another stage
     TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, out.sending, bucket, out.parameters));
-    TR_RETURN_IF_ERROR(compile(g, out.updates.emplace_back()));
-  }
-  if (!out.statistics.empty()) {
-    TR_ASSIGN_OR_RETURN(const graph::Graph g, model::statistics_update(out.statistics));
-    TR_RETURN_IF_ERROR(compile(g, out.statistics_update));
+    TR_RETURN_IF_ERROR(compile(g, out.updates.back()));
+    if (bucket.statistics.empty()) continue;
+    std::vector<model::Statistic> own;
+    for (const model::Statistic& s : out.statistics)
+      if (std::find(bucket.statistics.begin(), bucket.statistics.end(), s.name) != bucket.statistics.end())
+        own.push_back(s);
+    TR_ASSIGN_OR_RETURN(const graph::Graph after, model::statistics_update(own));
+    TR_RETURN_IF_ERROR(compile(after, out.statistics_updates.back()));
   }
   if (job::waits_for_all(job)) {
     TR_ASSIGN_OR_RETURN(const graph::Graph g, finite_check_graph(job, out));
@@ -326,6 +359,15 @@ Status compile_all(const job::Job& job, bool fixed, Prepared& out) {
     TR_RETURN_IF_ERROR(compile(g, out.scale_update));
   }
   return {};
+}
+
+// As if all of the model were on one rank in one piece, or by the timetable of its stages.
+Result<plan::StepPrediction> predict_all(const job::Job& job, const Prepared& p, const plan::StepCosts& costs,
+                                         const PrepareOptions& options) {
+  TR_ASSIGN_OR_RETURN(plan::StepPrediction prediction, predict_step(job, p.plan, costs, options));
+  if (p.stages == nullptr) return prediction;
+  TR_ASSIGN_OR_RETURN(prediction.compute_seconds, pipeline_seconds(p, rates_of(options)));
+  return prediction;
 }
 
 // Names that model.init_from gives: of all layers, or of those before model.cut_at; with what batch norm has
@@ -411,6 +453,12 @@ Status cut_first(const job::Job& job, const PrepareOptions& options, Prepared& o
 
 }  // namespace
 
+plan::Plan Prepared::whole_plan() const {
+  plan::Plan whole = plan;
+  if (stages != nullptr) whole.buckets = whole_buckets;
+  return whole;
+}
+
 Result<ParameterCosts> costs_by_parameter(const job::Job& asked, const PrepareOptions& options,
                                           const Prepared& prepared) {
   job::Job job = asked;
@@ -442,6 +490,8 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model
   const bool fixed = options.fixed != nullptr;
   out->tile = options.tile;
   if (!fixed && options.tiles > 1) TR_RETURN_IF_ERROR(cut_first(job, options, *out));
+  if (!fixed && job::segments_of(job) > 1)
+    TR_RETURN_IF_ERROR(as_users_mistake(cut_depth(job, options, false, *out)));
   if (asked.is(Kind::kFactors)) TR_RETURN_IF_ERROR(job::can_send_factors(job));
   if (fixed) {
     out->plan = *options.fixed;
@@ -459,6 +509,13 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model
         "use a mesh with model={}, or a new run folder",
         plan.tiles, options.tiles, plan.tiles);
   if (fixed) TR_RETURN_IF_ERROR(take_tile(job, options.tile, *out));
+  if (plan.segments == 1 && options.stages > 1)
+    return error(
+        Code::kInvalid,
+        "[plan] this run does not cut the model into segments, and parallel.mesh has {} stages; use a "
+        "mesh without a stage axis, or a new run folder",
+        options.stages);
+  if (fixed && plan.segments > 1) TR_RETURN_IF_ERROR(cut_depth(job, options, true, *out));
   out->sending = job::sending_of(job, plan.codec);
   if (plan.job_sha256 != job::job_sha256(job))
     return error(Code::kInvalid, "[plan] the plan belongs to another job; use a new run folder");
@@ -477,38 +534,43 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model
   const bool gpu_buckets = out->resident && options.replicas > 1 && plan.buckets.size() > 1;
   TR_ASSIGN_OR_RETURN(plan.overlap,
                       possible_overlap(job, options.replicas, out->device != nullptr, gpu_buckets));
+  if (plan.segments > 1 && plan.overlap == plan::Overlap::kFull) plan.overlap = plan::Overlap::kBuckets;
   plan.zero = static_cast<std::int32_t>(job.options.integer(job::kZero));
   TR_RETURN_IF_ERROR(check_zero(*out));
   // Layers wait for parameters that come when they are read, or the memory of gradients is used in turn.
   if (plan.zero_level() >= 2 && plan.overlap == plan::Overlap::kFull) plan.overlap = plan::Overlap::kBuckets;
   const Status shares = job::can_share_weights(job, out->sending, options.transport, options.replicas);
   if (job.parallel.weights == "shared") TR_RETURN_IF_ERROR(shares);
-  plan.shared_weights =
-      shares.ok() && job.parallel.weights != "own" && out->device == nullptr && !options.several_ranks;
+  plan.shared_weights = shares.ok() && job.parallel.weights != "own" && out->device == nullptr &&
+                        !options.several_ranks && plan.segments == 1;
+  if (plan.segments > 1) TR_RETURN_IF_ERROR(take_stage(job, options.stage, *out));
   const bool named = fixed && !plan.kernels.empty();  // a plan made while the run goes on may have none yet
-  TR_RETURN_IF_ERROR(compile_all(job, named, *out));
-  TR_RETURN_IF_ERROR(keep_below_limit(job, options.compute_threads, *out, [&](const graph::Graph& less) {
-    return compile_train(job, less, named, *out);
-  }));
-  const plan::StepCosts costs = step_costs(*out, options.machine.cores);
+  TR_RETURN_IF_ERROR(compile_all(job, options, named, *out));
+  if (out->stages == nullptr)
+    TR_RETURN_IF_ERROR(keep_below_limit(job, options.compute_threads, *out, [&](const graph::Graph& less) {
+      return compile_train(job, less, named, *out);
+    }));
+  const bool in_segments = out->stages != nullptr;
+  const plan::StepCosts costs = in_segments ? segment_costs(*out) : step_costs(*out, options.machine.cores);
   const plan::StepShape shape = plan::step_shape(plan, costs, options.machine, options.link);
   if (plan.overlap != plan::Overlap::kFull)
     plan.exchange_order.clear();
   else if (!ordered)
     plan.exchange_order = plan::exchange_order(shape);
-  TR_ASSIGN_OR_RETURN(plan.prediction, predict_step(job, plan, costs, options));
+  TR_ASSIGN_OR_RETURN(plan.prediction, predict_all(job, *out, costs, options));
   TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job, plan, options));
-  out->parts = plan::cut_strands(costs);
+  out->parts = in_segments ? segment_parts(*out) : plan::cut_strands(costs);
   out->traffic = replicas.traffic;
   TR_RETURN_IF_ERROR(plan::prove_steps(plan, plan.cell_owners(), out->parts, out->traffic));
   if (named) return std::shared_ptr<const Prepared>(out);
-  plan.kernels = out->train->kernels();
+  plan.kernels = in_segments ? out->stages->kernels : out->train->kernels();
   std::vector<Compiled> others = {out->eval};
   if (out->device == nullptr || out->resident) {
-    others.insert(others.end(), out->updates.begin(), out->updates.end());
-    for (const Compiled& more : {out->statistics_update, out->finite_check, out->scale_update})
-      if (more != nullptr) others.push_back(more);
+    for (const auto* list : {&out->updates, &out->statistics_updates})
+      others.insert(others.end(), list->begin(), list->end());
+    for (const Compiled& more : {out->finite_check, out->scale_update}) others.push_back(more);
   }
+  std::erase(others, nullptr);
   for (const Compiled& more : others)
     for (const auto& [op, kernel] : more->kernels()) plan.kernels.emplace(op, kernel);
   name_product_kernels(*out, plan.kernels);

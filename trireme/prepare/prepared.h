@@ -38,6 +38,8 @@ struct GradientPlaces {
   std::vector<int> gates;
 };
 
+struct Stages;  // stages.h
+
 struct Prepared {
   plan::Plan plan;
   job::Sending sending;  // how gradients travel: as the job says, or as the plan has chosen
@@ -59,10 +61,15 @@ struct Prepared {
 
   // With plan.overlap "full" the train graph has a gate per bucket: its parameters.
   Compiled train, eval;
+  // Instead of them where the model is cut in its depth. Buckets of the plan that are of other stages are
+  // then empty, and here as they are.
+  std::shared_ptr<const Stages> stages;
+  std::vector<plan::Bucket> whole_buckets;
+  plan::Plan whole_plan() const;
   std::vector<Compiled> updates;  // one per bucket
   // Per bucket of factors, per parameter: from its factors "u" and "v" a shard's "grad". Empty for others.
   std::vector<std::vector<Compiled>> products;
-  Compiled statistics_update;  // null: the model has none
+  std::vector<Compiled> statistics_updates;  // one per bucket; null: it has no statistics
   // Null unless updates wait for all buckets: reads every "grad:<parameter>", gives "finite" (bool) and, with
   // clipping, "grad_norm" and "clip".
   Compiled finite_check;
@@ -88,6 +95,8 @@ struct PrepareOptions {
   int replicas = 1;  // of the model: the size of the data axis
   // Positions of the model axis, and the one whose graphs are made. The first makes the plan.
   int tiles = 1, tile = 0;
+  // The same of the stage axis.
+  int stages = 1, stage = 0;
   int compute_threads = 1;  // of each worker
   std::string transport;
   bool several_ranks = false;  // of this job in one process, which share no memory with other processes

@@ -11,8 +11,8 @@ using runtime::Task;
 // Whether shards could be given to others, now.
 bool LockStepWorker::balances() const {
   const auto replicas = static_cast<std::int32_t>(plan().owners.size());
-  return replicas > 1 && plan().logical_shards > replicas && device_sum_ == nullptr && !ended() &&
-         measured_steps_ > 0 && measured_steps_ % kBalanceSteps == 0;
+  return replicas > 1 && plan().segments == 1 && plan().logical_shards > replicas && device_sum_ == nullptr &&
+         !ended() && measured_steps_ > 0 && measured_steps_ % kBalanceSteps == 0;
 }
 
 Task<Status> LockStepWorker::balance() {

@@ -51,7 +51,11 @@ prepare::PrepareOptions prepare_options(const RankContext& c, const comm::Group&
   const parallel::Mesh mesh = job::roles_of(c.job).mesh;
   options.replicas = mesh.num_replicas();
   options.tiles = job::tiles_of(c.job);
-  if (group.rank() < mesh.num_ranks()) options.tile = mesh.coordinate(group.rank(), parallel::kModelAxis);
+  options.stages = mesh.size_of(parallel::kStageAxis);
+  if (group.rank() < mesh.num_ranks()) {
+    options.tile = mesh.coordinate(group.rank(), parallel::kModelAxis);
+    options.stage = mesh.coordinate(group.rank(), parallel::kStageAxis);
+  }
   options.compute_threads = c.rt->compute_threads();
   options.transport = group.world() > 1 ? c.transport : "none";
   options.several_ranks = !c.workers.empty();
@@ -144,7 +148,8 @@ Task<Result<std::shared_ptr<const prepare::Prepared>>> prepare_anew(const RankCo
                                                                     prepare::PrepareOptions options) {
   Result<std::shared_ptr<const prepare::Prepared>> first =
       co_await prepare_on_pool(*c.rt, c.job, *c.data, options);
-  if (!first.ok() || !c.kernel_cache || !prepare::may_measure_kernels(c.job, *c.rt)) co_return first;
+  const bool may_measure = c.kernel_cache && prepare::may_measure_kernels(c.job, *c.rt);
+  if (!first.ok() || !may_measure || (*first)->stages != nullptr) co_return first;
   TR_CO_ASSIGN_OR_RETURN(plan::Plan plan,
                          co_await prepare::with_measured_kernels(*c.rt, *first, *c.kernel_cache));
   if (plan.kernels == (*first)->plan.kernels) co_return first;
@@ -183,7 +188,7 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
   }
   TR_CO_RETURN_IF_ERROR(co_await settle_device(c, *state.prepared));
   if (!c.run_dir.empty()) {
-    const std::string text = plan::to_json(state.prepared->plan).dump(2) + "\n";
+    const std::string text = plan::to_json(state.prepared->whole_plan()).dump(2) + "\n";
     TR_CO_RETURN_IF_ERROR(co_await c.rt->files().write_atomic(plan_path, as_bytes(text)));
   }
   if (options.fixed != nullptr) {
@@ -229,7 +234,7 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
     if (!mine.ok()) co_return mine.status();
     state = std::move(*mine);
     if (state.stored.files != nullptr) stored = engine::describe_stored(*state.stored.files);
-    text = Json{{"plan", plan::to_json(state.prepared->plan)},
+    text = Json{{"plan", plan::to_json(state.prepared->whole_plan())},
                 {"resumed", state.resumed},
                 {"position", to_json(state.at)},
                 {"cursor", state.cursor},

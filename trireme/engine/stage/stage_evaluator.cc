@@ -1,0 +1,125 @@
+#include "trireme/engine/stage/stage_evaluator.h"
+
+#include "trireme/data/prefetch.h"
+#include "trireme/plan/slots.h"
+#include "trireme/tensor/host_zeros.h"
+
+namespace trireme::engine {
+
+using runtime::Task;
+
+Result<std::unique_ptr<StageEvaluator>> StageEvaluator::make(runtime::Runtime& rt,
+                                                             StageEvaluatorOptions options) {
+  std::unique_ptr<StageEvaluator> made(new StageEvaluator(rt, std::move(options)));
+  TR_RETURN_IF_ERROR(made->make_values());
+  Device& device = rt.is_phantom() ? phantom_device() : cpu_device();
+  const prepare::Prepared& prepared = *made->o_.prepared;
+  TR_ASSIGN_OR_RETURN(made->batch_, prepare::allocate_batch(device, prepared.input, prepared.eval_batch));
+  TR_RETURN_IF_ERROR(made->make_executions());
+  return made;
+}
+
+// Those that some segment of this rank makes or reads, or that pass through.
+Status StageEvaluator::make_values() {
+  Device& device = rt_.is_phantom() ? phantom_device() : cpu_device();
+  for (const parallel::Crossing& c : stages().eval) {
+    Tensor& value = values_.emplace_back();
+    for (const prepare::StageSegment& s : stages().segments) {
+      if (!value.is_null() || s.index < c.from || s.index > c.last) continue;
+      TR_ASSIGN_OR_RETURN(value, allocate_zeros(device, c.type));
+    }
+  }
+  return {};
+}
+
+Status StageEvaluator::make_executions() {
+  for (const prepare::StageSegment& s : stages().segments) {
+    exec::ExecutionOptions options;
+    options.variables = o_.variables;
+    const auto& crossings = stages().eval;
+    for (std::size_t i = 0; i < crossings.size(); ++i)
+      if (crossings[i].from == s.index) options.bindings[crossings[i].name] = values_[i];
+    TR_ASSIGN_OR_RETURN(auto execution, exec::make_execution(rt_, s.eval, std::move(options)));
+    for (std::size_t i = 0; i < crossings.size(); ++i)
+      if (crossings[i].from != s.index && s.eval->graph().find_input(crossings[i].name))
+        TR_RETURN_IF_ERROR(execution->feed(crossings[i].name, values_[i]));
+    TR_RETURN_IF_ERROR(prepare::feed_batch(*execution, s.eval->graph(), o_.prepared->input, batch_));
+    executions_.push_back(std::move(execution));
+  }
+  return {};
+}
+
+std::int64_t StageEvaluator::num_batches(Part part) const {
+  const std::int64_t batch = o_.prepared->eval_batch;
+  return (range_of(*o_.data, part).count + batch - 1) / batch;
+}
+
+std::vector<std::int64_t> StageEvaluator::ids_of(const PartRange& range, std::int64_t batch) const {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(o_.prepared->eval_batch), -1);
+  for (std::size_t j = 0; j < ids.size(); ++j) {
+    const std::int64_t at = batch * o_.prepared->eval_batch + static_cast<std::int64_t>(j);
+    if (at < range.count) ids[j] = range.first + at;
+  }
+  return ids;
+}
+
+Task<Status> StageEvaluator::fill(const PartRange& range, std::int64_t batch) {
+  data::PlannedBatch planned;
+  planned.ids = ids_of(range, batch);
+  const data::BatchView view = prepare::view_of(batch_, o_.prepared->input);
+  co_await data::fill_on_pool(rt_, o_.data, std::move(planned), view);
+  co_return Status();
+}
+
+// What crosses the end of segment `from`, between the stages that have it and the next segment.
+Task<Status> StageEvaluator::pass(std::int64_t step, std::int64_t batch, std::int32_t from, bool sends) {
+  const auto& crossings = stages().eval;
+  for (std::size_t i = 0; i < crossings.size(); ++i) {
+    const parallel::Crossing& c = crossings[i];
+    if (c.from > from || c.last <= from) continue;
+    comm::Call call;
+    call.step = static_cast<std::uint32_t>(step);
+    call.iteration = static_cast<std::uint16_t>(batch);
+    call.slot = static_cast<std::uint16_t>(plan::kSlotGraph + plan::kGraphSlots / 2 +
+                                           static_cast<int>(i) * stages().timetable.chain() +
+                                           stages().virtual_stage_of(from));
+    call.label = fmt::format("activations of an evaluation, batch {}, stage {}", batch,
+                             stages().virtual_stage_of(sends ? from : from + 1));
+    const int peer = stages().stage_of(sends ? from + 1 : from);
+    TR_CO_RETURN_IF_ERROR(sends ? co_await o_.line->send(std::move(call), peer, values_[i])
+                                : co_await o_.line->recv(std::move(call), peer, values_[i]));
+  }
+  co_return Status();
+}
+
+Status StageEvaluator::read(std::size_t segment, std::int64_t batch, std::span<float> results) const {
+  if (rt_.is_phantom()) return {};
+  const std::pair<const char*, std::int64_t> outputs[] = {{"loss", 0}, {"correct", 1}};
+  for (const auto& [name, place] : outputs) {
+    if (!stages().segments[segment].eval->graph().find_output(name)) continue;
+    TR_ASSIGN_OR_RETURN(const Tensor value, executions_[segment]->fetch(name));
+    const auto at = static_cast<std::size_t>(2 * batch + place);
+    if (at < results.size()) results[at] = *value.data<float>();
+  }
+  return {};
+}
+
+Task<Status> StageEvaluator::run(std::int64_t step, Part part, BatchRange range, std::span<float> results) {
+  const PartRange samples = range_of(*o_.data, part);
+  const auto& own = stages().segments;
+  for (std::int64_t batch = range.begin; batch < range.end; ++batch) {
+    TR_CO_RETURN_IF_ERROR(co_await fill(samples, batch));
+    for (std::size_t s = 0; s < own.size(); ++s) {
+      const std::int32_t g = own[s].index;
+      const bool comes = g > 0 && stages().find(g - 1) == nullptr;
+      if (comes) TR_CO_RETURN_IF_ERROR(co_await pass(step, batch, g - 1, false));
+      TR_CO_RETURN_IF_ERROR(co_await executions_[s]->run());
+      TR_CO_RETURN_IF_ERROR(read(s, batch, results));
+      const bool goes = g + 1 < o_.prepared->plan.segments && stages().find(g + 1) == nullptr;
+      if (goes) TR_CO_RETURN_IF_ERROR(co_await pass(step, batch, g, true));
+    }
+  }
+  co_return Status();
+}
+
+}  // namespace trireme::engine

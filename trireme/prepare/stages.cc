@@ -1,0 +1,475 @@
+#include "trireme/prepare/stages.h"
+
+#include <algorithm>
+#include <set>
+
+#include "trireme/comm/sum/segment_sum.h"
+#include "trireme/graph/pass/passes.h"
+#include "trireme/graph/storage.h"
+#include "trireme/job/job_options.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
+#include "trireme/lower/faster_graph.h"
+#include "trireme/op/forms.h"
+#include "trireme/parallel/piece.h"
+#include "trireme/parallel/pipeline/price.h"
+#include "trireme/prepare/make_plan.h"
+
+namespace trireme::prepare {
+namespace {
+
+using graph::Graph;
+using parallel::LayerList;
+using parallel::SegmentedModel;
+
+std::vector<std::string> forward_outputs(const Graph& train) {
+  std::vector<std::string> names;
+  for (const auto& [name, v] : train.outputs())
+    if (!name.starts_with("grad:")) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> names_of(const std::vector<model::Parameter>& parameters) {
+  std::vector<std::string> names;
+  for (const model::Parameter& p : parameters) names.push_back(p.name);
+  return names;
+}
+
+// A forward graph between whose layers the model is cut, as the plan says.
+Result<SegmentedModel> cut_as_planned(const Graph& forward, const plan::Plan& plan,
+                                      const std::vector<std::string>& trained, bool scales_loss) {
+  const LayerList list = parallel::layers_of(forward);
+  TR_ASSIGN_OR_RETURN(const parallel::Cuts cuts, parallel::named_cuts(forward, list, plan.segment_cuts));
+  return parallel::cut_model({&forward, &list, cuts, trained, scales_loss});
+}
+
+Result<Graph> forward_of(const Graph& train) {
+  return graph::eliminate_dead_code(train, forward_outputs(train));
+}
+
+// Graphs of whole types, with gradients of the parameters that are trained.
+Result<SegmentedModel> train_segments(const job::Job& job, const Prepared& p, std::int64_t batch) {
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs model, job::build_job_model(job, p.input, batch));
+  TR_ASSIGN_OR_RETURN(const Graph forward, forward_of(model.train));
+  return cut_as_planned(forward, p.plan, names_of(p.parameters), job.train.precision == "f16");
+}
+
+// By variable and statistic, the segments that read or make it.
+std::map<std::string, std::vector<std::int32_t>> users_of(const SegmentedModel& model) {
+  std::map<std::string, std::vector<std::int32_t>> users;
+  for (std::size_t s = 0; s < model.segments.size(); ++s) {
+    for (const auto& [name, v] : model.segments[s].graph.variables())
+      users[name].push_back(static_cast<std::int32_t>(s));
+    for (const std::string& name : model.segments[s].forward)
+      if (name.starts_with("stat:")) users[name.substr(5)].push_back(static_cast<std::int32_t>(s));
+  }
+  return users;
+}
+
+// Segments take turns on the runs of virtual stages so that the slowest run is fast.
+Result<std::vector<collective::LeafRun>> share_segments(const LayerList& list, const parallel::Cuts& cuts,
+                                                        std::int32_t chain) {
+  LayerList segments;
+  segments.layers.resize(static_cast<std::size_t>(cuts.segments()));
+  for (std::size_t l = 0, s = 0; l < list.layers.size(); ++l) {
+    if (s < cuts.layers.size() && static_cast<std::size_t>(cuts.layers[s]) == l) ++s;
+    segments.layers[s].seconds += list.layers[l].seconds;
+  }
+  TR_ASSIGN_OR_RETURN(const parallel::Cuts runs, parallel::balanced_cuts(segments, chain));
+  std::vector<collective::LeafRun> out;
+  for (std::int32_t v = 0, first = 0; v < chain; ++v) {
+    const std::int32_t end = v + 1 < chain ? runs.layers[static_cast<std::size_t>(v)] : cuts.segments();
+    out.push_back({first, end - first});
+    first = end;
+  }
+  return out;
+}
+
+// Positions of the stage axis that have one of these segments.
+std::vector<int> stages_with(const plan::Plan& plan, const std::vector<std::int32_t>& segments) {
+  const int stages = plan.cell_owners().stages();
+  std::set<int> found;
+  for (const std::int32_t g : segments)
+    for (std::size_t v = 0; v < plan.segment_owners.size(); ++v) {
+      const collective::LeafRun& run = plan.segment_owners[v];
+      if (g >= run.first && g < run.first + run.count) found.insert(static_cast<int>(v) % stages);
+    }
+  return {found.begin(), found.end()};
+}
+
+// Variables lie on the stages whose segments read them; what none reads lies on the first.
+Status lay_out(const job::Job& job, const SegmentedModel& model, Prepared& out) {
+  plan::Plan& plan = out.plan;
+  const auto users = users_of(model);
+  const parallel::Mesh mesh = plan.mesh();
+  const auto stage_axis = std::find_if(mesh.axes.begin(), mesh.axes.end(),
+                                       [](const auto& a) { return a.name == parallel::kStageAxis; });
+  plan.layouts.clear();
+  const auto put = [&](const std::string& name, const std::string& like) {
+    parallel::Layout layout = parallel::Layout::replicate(mesh);
+    const auto found = users.find(like);
+    if (stage_axis != mesh.axes.end())
+      layout.axes[static_cast<std::size_t>(stage_axis - mesh.axes.begin())] = parallel::AxisLayout::at(
+          stages_with(plan, found != users.end() ? found->second : std::vector<std::int32_t>{0}));
+    plan.layouts[name] = std::move(layout);
+  };
+  for (const auto* list : {&out.parameters, &out.frozen})
+    for (const model::Parameter& p : *list) put(p.name, p.name);
+  for (const model::Statistic& s : out.statistics) put(s.name, s.name);
+  TR_ASSIGN_OR_RETURN(const auto states, model::optimizer_states(job::optimizer_spec(job), out.parameters));
+  for (const model::StateVariable& s : states) {
+    const auto of = std::find_if(out.parameters.begin(), out.parameters.end(),
+                                 [&](const auto& p) { return p.name == s.parameter; });
+    if (of == out.parameters.end() || of->type.shape != s.type.shape) put(s.name, s.parameter);
+  }
+  return {};
+}
+
+// Parameters whose gradients the forward and backward outputs need too.
+Result<std::vector<std::string>> early_gradients(const Graph& graph, const parallel::Segment& segment) {
+  std::vector<bool> needed(static_cast<std::size_t>(graph.size()), false);
+  for (const auto* list : {&segment.forward, &segment.backward})
+    for (const std::string& name : *list)
+      needed[static_cast<std::size_t>(graph.find_output(name)->node)] = true;
+  for (std::int32_t i = graph.size() - 1; i >= 0; --i)
+    if (needed[static_cast<std::size_t>(i)])
+      for (const graph::Value v : graph.node(i).inputs) needed[static_cast<std::size_t>(v.node)] = true;
+  const graph::ValueMap<graph::Value> roots = graph::storage_roots(graph);
+  std::vector<std::string> early;
+  for (const std::string& name : segment.weights) {
+    const auto v = graph.find_output(name);
+    TR_CHECK(v.has_value() && name.starts_with("grad:"), "output '{}' of a segment", name);
+    if (needed[static_cast<std::size_t>(roots[*v].node)]) early.push_back(name.substr(5));
+  }
+  return early;
+}
+
+exec::CompileOptions phased(exec::CompileOptions options, const parallel::Segment& segment,
+                            const std::vector<std::string>& early) {
+  options.phases = {segment.forward, segment.backward, segment.weights};
+  const auto is_kept = [&](const std::string& name) {
+    return name == "loss" || name == "correct" || name.starts_with("stat:") ||
+           (name.starts_with("grad:") &&
+            std::find(early.begin(), early.end(), name.substr(5)) != early.end());
+  };
+  for (const auto* list : {&segment.forward, &segment.backward, &segment.weights})
+    for (const std::string& name : *list) {
+      options.fetches.push_back(name);
+      if (!is_kept(name)) options.bound.push_back(name);
+    }
+  return options;
+}
+
+Result<Compiled> compile_eval(const job::Job& job, const Graph& graph, exec::CompileOptions options) {
+  TR_ASSIGN_OR_RETURN(const Graph fast, lower::faster_graph({job.train.precision, nullptr}, graph));
+  for (const auto& [name, v] : fast.outputs())
+    if (name.starts_with("over:")) options.bound.push_back(name);
+  return exec::compile(fast, std::move(options));
+}
+
+void note_kernels(const Compiled& compiled, std::map<std::string, std::string>& kernels) {
+  for (const auto& [op, kernel] : compiled->kernels()) {
+    const auto [at, added] = kernels.try_emplace(op, kernel);
+    if (added || at->second == kernel) continue;
+    const graph::Graph& g = compiled->graph();
+    for (std::int32_t i = 0; i < g.size(); ++i)  // of this segment's nodes it is an exception
+      if (op::formed_name(*g.node(i).def, g.node(i).forms) == op)
+        kernels.try_emplace(op + ":" + g.node(i).name, kernel);
+  }
+}
+
+std::vector<std::size_t> buckets_of(const plan::Plan& plan, std::int32_t segment) {
+  std::vector<std::size_t> out;
+  for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
+    const auto& of = plan.buckets[b].segments;
+    if (std::find(of.begin(), of.end(), segment) != of.end()) out.push_back(b);
+  }
+  return out;
+}
+
+double crossing_bytes(const SegmentedModel& model, std::int32_t at) {
+  double bytes = 0;
+  for (const parallel::Crossing* c : model.between(at)) bytes += static_cast<double>(c->type.num_bytes());
+  return bytes;
+}
+
+}  // namespace
+
+std::int32_t Stages::virtual_stage_of(std::int32_t segment) const {
+  const auto next = std::upper_bound(first_segments.begin(), first_segments.end(), segment);
+  return static_cast<std::int32_t>(next - first_segments.begin()) - 1;
+}
+
+int Stages::stage_of(std::int32_t segment) const { return timetable.stage_of(virtual_stage_of(segment)); }
+
+const StageSegment* Stages::find(std::int32_t segment) const {
+  const auto found = std::find_if(segments.begin(), segments.end(),
+                                  [&](const StageSegment& s) { return s.index == segment; });
+  return found != segments.end() ? &*found : nullptr;
+}
+
+Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed, Prepared& out) {
+  plan::Plan& plan = out.plan;
+  const std::int64_t batch = fixed ? plan.shard_batch : shard_batch_of(job, options.replicas);
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs model, job::build_job_model(job, out.input, batch));
+  TR_ASSIGN_OR_RETURN(const Graph forward, forward_of(model.train));
+  const LayerList list = parallel::layers_of(forward);
+  parallel::Cuts cuts;
+  const auto& asked = job.parallel.stage_cuts;
+  if (fixed || (asked && !asked->empty())) {
+    TR_ASSIGN_OR_RETURN(cuts, parallel::named_cuts(forward, list, fixed ? plan.segment_cuts : *asked));
+  } else {
+    TR_ASSIGN_OR_RETURN(cuts, parallel::balanced_cuts(list, job::segments_of(job)));
+  }
+  plan.segments = cuts.segments();
+  plan.segment_cuts.clear();
+  for (const std::int32_t layer : cuts.layers)
+    plan.segment_cuts.push_back(list.layers[static_cast<std::size_t>(layer)].name);
+  plan.pipeline = job.options.text(job::kPipeline);
+  plan.virtual_stages =
+      options.stages > 1 ? static_cast<std::int32_t>(job.options.integer(job::kVirtualStages)) : 1;
+  const std::int32_t chain = options.stages * plan.virtual_stages;
+  if (chain > plan.segments)
+    return error(
+        Code::kInvalid,
+        "[plan] this run cuts the model into {} segments, and parallel.mesh has {} stages{}; use fewer "
+        "stages, or a new run folder with train.segments = {}",
+        plan.segments, options.stages,
+        plan.virtual_stages > 1 ? fmt::format(" of {} virtual stages", plan.virtual_stages) : "", chain);
+  TR_ASSIGN_OR_RETURN(plan.segment_owners, share_segments(list, cuts, chain));
+  plan.owners = parallel::even_runs(fixed ? plan.logical_shards : options.replicas, options.replicas);
+  TR_ASSIGN_OR_RETURN(const SegmentedModel segments,
+                      cut_as_planned(forward, plan, names_of(out.parameters), job.train.precision == "f16"));
+  return lay_out(job, segments, out);
+}
+
+Result<std::vector<plan::Bucket>> segment_buckets(const job::Job& job, const Prepared& prepared,
+                                                  std::int64_t bucket_bytes) {
+  TR_ASSIGN_OR_RETURN(const SegmentedModel model, train_segments(job, prepared, 1));
+  const auto users = users_of(model);
+  struct Group {
+    std::vector<plan::ParameterSize> parameters, statistics;
+  };
+  std::map<std::vector<std::int32_t>, Group> groups;
+  const auto segments_of = [&](const std::string& name) {
+    const auto found = users.find(name);
+    return found != users.end() ? found->second : std::vector<std::int32_t>{0};
+  };
+  for (const model::Parameter& p : prepared.parameters)
+    groups[segments_of(p.name)].parameters.push_back({p.name, p.type.shape.num_elems()});
+  for (const model::Statistic& s : prepared.statistics)
+    groups[segments_of(s.name)].statistics.push_back({s.name, s.type.shape.num_elems()});
+  std::vector<plan::Bucket> all;
+  for (auto group = groups.rbegin(); group != groups.rend(); ++group)
+    for (plan::Bucket& bucket : plan::make_buckets(group->second.parameters, bucket_bytes,
+                                                   job.parallel.collective, group->second.statistics)) {
+      bucket.segments = group->first;
+      bucket.slot = static_cast<std::uint16_t>(all.size());
+      all.push_back(std::move(bucket));
+    }
+  return all;
+}
+
+Status take_stage(const job::Job& job, int stage, Prepared& out) {
+  plan::Plan& plan = out.plan;
+  out.whole_buckets = plan.buckets;
+  if (plan.cell_owners().stages() == 1) return {};
+  const parallel::Mesh mesh = plan.mesh();
+  const auto is_here = [&](const std::string& name) {
+    const auto layout = plan.layouts.find(name);
+    const auto axis = std::find_if(mesh.axes.begin(), mesh.axes.end(),
+                                   [](const auto& a) { return a.name == parallel::kStageAxis; });
+    return layout == plan.layouts.end() ||
+           layout->second.axes[static_cast<std::size_t>(axis - mesh.axes.begin())].is_at(stage);
+  };
+  TR_ASSIGN_OR_RETURN(const auto whole_states,
+                      model::optimizer_states(job::optimizer_spec(job), out.parameters));
+  const auto empty = [&](const std::string& name, TensorType& type) {
+    if (is_here(name) || type.shape.rank() == 0) return;
+    out.wholes.emplace(name, type);
+    type.shape.set(0, 0);
+  };
+  for (auto* list : {&out.parameters, &out.frozen})
+    for (model::Parameter& p : *list) empty(p.name, p.type);
+  for (model::Statistic& s : out.statistics) empty(s.name, s.type);
+  TR_ASSIGN_OR_RETURN(out.states, model::optimizer_states(job::optimizer_spec(job), out.parameters));
+  for (std::size_t i = 0; i < out.states.size(); ++i)
+    if (out.states[i].type != whole_states[i].type)
+      out.wholes.emplace(whole_states[i].name, whole_states[i].type);
+  for (plan::Bucket& bucket : plan.buckets) {
+    const std::vector<int> stages = stages_with(plan, bucket.segments);
+    if (std::find(stages.begin(), stages.end(), stage) != stages.end()) continue;
+    bucket.num_elems = 0;
+    bucket.metrics_offset = -1;
+    std::fill(bucket.offsets.begin(), bucket.offsets.end(), 0);
+    std::fill(bucket.statistic_offsets.begin(), bucket.statistic_offsets.end(), 0);
+  }
+  return {};
+}
+
+Status compile_stages(const job::Job& job, const PrepareOptions& options, const exec::CompileOptions& kernels,
+                      Prepared& out) {
+  const plan::Plan& plan = out.plan;
+  auto stages = std::make_shared<Stages>();
+  stages->stage = options.stage;
+  stages->timetable.kind = plan.pipeline;
+  stages->timetable.stages = plan.cell_owners().stages();
+  stages->timetable.virtual_stages = plan.virtual_stages;
+  stages->timetable.micro_batches = plan.owners[0].count;
+  for (const collective::LeafRun& run : plan.segment_owners) stages->first_segments.push_back(run.first);
+  TR_ASSIGN_OR_RETURN(const SegmentedModel train, train_segments(job, out, plan.shard_batch));
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs judged, job::build_job_model(job, out.input, out.eval_batch));
+  TR_ASSIGN_OR_RETURN(const Graph scored,
+                      graph::eliminate_dead_code(judged.eval, std::vector<std::string>{"loss", "correct"}));
+  TR_ASSIGN_OR_RETURN(const SegmentedModel eval, cut_as_planned(scored, plan, {}, false));
+  stages->train = train.crossings;
+  stages->eval = eval.crossings;
+  for (std::int32_t g = 0; g < plan.segments; ++g) {
+    const auto at = static_cast<std::size_t>(g);
+    const parallel::Segment& segment = train.segments[at];
+    TR_ASSIGN_OR_RETURN(const Graph fast, lower::faster_graph({job.train.precision, nullptr}, segment.graph));
+    TR_ASSIGN_OR_RETURN(std::vector<std::string> early, early_gradients(fast, segment));
+    TR_ASSIGN_OR_RETURN(Compiled compiled, exec::compile(fast, phased(kernels, segment, early)));
+    note_kernels(compiled, stages->kernels);
+    SegmentCost& cost = stages->costs.emplace_back();
+    for (int phase = 0; phase < kNumTrainPhases; ++phase) cost.phases[phase] = compiled->phase_cost(phase);
+    cost.sent_bytes = crossing_bytes(train, g);
+    const bool is_own = stages->stage_of(g) == options.stage;
+    TR_ASSIGN_OR_RETURN(Compiled judge, compile_eval(job, eval.segments[at].graph, kernels));
+    note_kernels(judge, stages->kernels);
+    if (is_own)
+      stages->segments.push_back(
+          {g, std::move(compiled), std::move(judge), buckets_of(plan, g), std::move(early)});
+  }
+  TR_RETURN_IF_ERROR(parallel::check_timetable(stages->timetable));
+  out.stages = std::move(stages);
+  return {};
+}
+
+plan::StepCosts segment_costs(const Prepared& prepared) {
+  const Stages& stages = *prepared.stages;
+  const auto count = static_cast<std::int32_t>(stages.costs.size());
+  plan::StepCosts costs;
+  for (const SegmentCost& s : stages.costs) costs.strands.push_back(s.phases[kForwardPhase]);
+  for (auto s = stages.costs.rbegin(); s != stages.costs.rend(); ++s) {
+    cost::OpCost back = s->phases[kBackwardPhase];
+    back += s->phases[kWeightsPhase];
+    costs.strands.push_back(back);
+  }
+  for (const plan::Bucket& b : prepared.plan.buckets) {
+    costs.needed_before.push_back(b.segments.front());
+    costs.final_after.push_back(2 * count - 1 - b.segments.front());
+  }
+  costs.loss_after = count - 1;
+  costs.updates_wait = prepared.finite_check != nullptr;
+  for (const Compiled& update : prepared.updates)
+    costs.updates.push_back(update != nullptr ? update->cost() : cost::OpCost());
+  return costs;
+}
+
+plan::StepParts segment_parts(const Prepared& prepared) {
+  const std::int32_t count = prepared.plan.segments;
+  plan::StepParts parts;
+  for (std::int32_t p = 0; p <= count + 2; ++p) parts.cuts.push_back(p);
+  for (const plan::Bucket& b : prepared.plan.buckets) {
+    parts.needed_by.push_back(0);
+    parts.final_after.push_back(count - b.segments.front());
+  }
+  parts.loss_after = 1;
+  parts.updates_wait = prepared.finite_check != nullptr;
+  return parts;
+}
+
+namespace {
+
+// Values between segments that a micro-batch has on this stage: forward, and gradients, to which every reader
+// adds its own.
+std::int64_t bytes_between(const std::vector<parallel::Crossing>& crossings, std::int32_t first,
+                           std::int32_t last) {
+  std::int64_t bytes = 0;
+  for (const parallel::Crossing& c : crossings) {
+    if (c.from > last || c.last < first) continue;
+    std::int64_t copies = 1;
+    if (c.comes_back) {
+      copies += c.last > last ? 1 : 0;
+      copies += std::count_if(c.readers.begin(), c.readers.end(),
+                              [&](std::int32_t reader) { return reader >= first && reader <= last; });
+    }
+    bytes += copies * static_cast<std::int64_t>(c.type.num_bytes());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
+  const Stages& stages = *prepared.stages;
+  const plan::Plan& plan = prepared.plan;
+  const collective::LeafRun run = plan.owners[static_cast<std::size_t>(replica)];
+  parallel::TimetableSpec spec = stages.timetable;
+  spec.micro_batches = run.count;
+  TR_ASSIGN_OR_RETURN(const parallel::StageActions actions, build_timetable(spec, stages.stage));
+  std::map<std::int32_t, std::int64_t> now, most;  // micro-batches in flight, per virtual stage
+  for (const parallel::TimetableAction& a : actions) {
+    if (a.phase == parallel::Phase::kForward) ++now[a.virtual_stage];
+    if (a.phase == parallel::Phase::kWeights) --now[a.virtual_stage];
+    most[a.virtual_stage] = std::max(most[a.virtual_stage], now[a.virtual_stage]);
+  }
+  StageBytes out;
+  const comm::Counter counter = comm::count_up(run, plan.logical_shards);
+  for (std::size_t s = 0; s < stages.segments.size(); ++s) {
+    const StageSegment& own = stages.segments[s];
+    const std::int32_t v = stages.virtual_stage_of(own.index);
+    out.kept += most[v] * own.train->arena_bytes();
+    out.scratch = std::max(out.scratch, own.train->scratch_bytes());
+    for (const std::size_t b : own.buckets)
+      out.gradients += 4 * plan.buckets[b].num_elems * (1 + counter.num_vectors);
+    out.evaluation += own.eval->arena_bytes();
+    const bool begins = s == 0 || stages.virtual_stage_of(stages.segments[s - 1].index) != v;
+    if (!begins) continue;
+    std::int32_t last = own.index;
+    for (const StageSegment& more : stages.segments)
+      if (stages.virtual_stage_of(more.index) == v) last = more.index;
+    out.kept += most[v] * bytes_between(stages.train, own.index, last);
+  }
+  for (std::size_t b = 0; b < plan.buckets.size(); ++b)
+    if (plan.buckets[b].segments.size() > 1)
+      for (const std::int32_t g : plan.buckets[b].segments)
+        out.gradients += 4 * plan.buckets[b].num_elems * (stages.find(g) == nullptr ? 1 : 0) +
+                         (g == plan.buckets[b].segments[0] ? 4 * plan.buckets[b].num_elems : 0);
+  for (const parallel::Crossing& c : stages.eval)
+    if (std::any_of(stages.segments.begin(), stages.segments.end(),
+                    [&](const StageSegment& s) { return s.index >= c.from && s.index <= c.last; }))
+      out.evaluation += static_cast<std::int64_t>(c.type.num_bytes());
+  return out;
+}
+
+Result<double> pipeline_seconds(const Prepared& prepared, const cost::Rates& rates) {
+  const Stages& stages = *prepared.stages;
+  const parallel::TimetableSpec& spec = stages.timetable;
+  parallel::TimetableTimes times;
+  times.phases.resize(static_cast<std::size_t>(spec.chain()));
+  std::vector<double> sent(times.phases.size(), 0);
+  const int threads = prepared.plan.shard_threads;
+  for (std::size_t g = 0; g < stages.costs.size(); ++g) {
+    const auto v = static_cast<std::size_t>(stages.virtual_stage_of(static_cast<std::int32_t>(g)));
+    const auto seconds = [&](int phase) {
+      return to_seconds(cost::compute_time(stages.costs[g].phases[phase], rates.machine, threads));
+    };
+    times.phases[v].forward += seconds(kForwardPhase);
+    times.phases[v].backward += seconds(kBackwardPhase);
+    times.phases[v].weights += seconds(kWeightsPhase);
+    sent[v] = stages.costs[g].sent_bytes;  // the last one's
+  }
+  sent.pop_back();
+  for (const double bytes : sent) {
+    const double seconds =
+        to_seconds(cost::transfer_time(static_cast<std::uint64_t>(bytes), rates.comm.link));
+    times.activations.push_back(seconds);
+    times.gradients.push_back(seconds);
+  }
+  TR_ASSIGN_OR_RETURN(const parallel::PricedTimetable priced, parallel::price_timetable(spec, times));
+  return priced.price.makespan_seconds;
+}
+
+}  // namespace trireme::prepare

@@ -1,0 +1,74 @@
+// Stages: the graphs of a model that is cut in its depth, and what a position of the stage axis has of its
+// variables. A plan with one segment has the graphs as they are (Prepared::train).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trireme/parallel/pipeline/timetable.h"
+#include "trireme/parallel/segment/segments.h"
+#include "trireme/prepare/prepared.h"
+
+namespace trireme::prepare {
+
+// Phases of a segment's train graph: runs of its Executions, in the words of timetables.
+inline constexpr int kForwardPhase = 0, kBackwardPhase = 1, kWeightsPhase = 2, kNumTrainPhases = 3;
+
+// A segment of a rank: forward, backward and gradients of weights in the train graph, forward in the other.
+struct StageSegment {
+  std::int32_t index = 0;  // along the model
+  Compiled train, eval;
+  std::vector<std::size_t> buckets;  // that its gradients and statistics are in
+  // Gradients that backward makes by the way, before other micro-batches may go backward: they are kept, and
+  // copied into their buckets when the weights' turn comes.
+  std::vector<std::string> early;  // parameters
+};
+// What the phases of a segment cost, of all segments: for prices.
+struct SegmentCost {
+  cost::OpCost phases[kNumTrainPhases];
+  double sent_bytes = 0;  // forward, to the next segment
+};
+
+struct Stages {
+  parallel::TimetableSpec timetable;  // its micro-batches are those of the first replica
+  int stage = 0;
+  std::vector<StageSegment> segments;           // of this rank, ascending
+  std::vector<parallel::Crossing> train, eval;  // values between segments
+  std::vector<SegmentCost> costs;               // per segment of the model
+  std::map<std::string, std::string> kernels;   // of all segments
+  int stage_of(std::int32_t segment) const;     // who has it
+  std::int32_t virtual_stage_of(std::int32_t segment) const;
+  std::vector<std::int32_t> first_segments;  // per virtual stage
+
+  const StageSegment* find(std::int32_t segment) const;  // null: it is another rank's
+};
+
+// How a model is cut in its depth, before a plan has it: cuts, owners and layouts, into out.plan. Where the
+// cuts are `fixed`, stages share the segments anew.
+Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed, Prepared& out);
+// Buckets of every segment's parameters and statistics, in the order in which backward ends.
+Result<std::vector<plan::Bucket>> segment_buckets(const job::Job& job, const Prepared& prepared,
+                                                  std::int64_t bucket_bytes);
+// Types, states and buckets of `out` as a stage of the plan has them: what is another's is empty. The plan of
+// all stages stays in out.whole_buckets.
+Status take_stage(const job::Job& job, int stage, Prepared& out);
+// The graphs of the stage's segments, into out.stages.
+Status compile_stages(const job::Job& job, const PrepareOptions& options, const exec::CompileOptions& kernels,
+                      Prepared& out);
+// The work of one logical shard, segment by segment, as if one rank had them all.
+plan::StepCosts segment_costs(const Prepared& prepared);
+// What the step's program is made of: a bucket is final when the first of its segments is done.
+plan::StepParts segment_parts(const Prepared& prepared);
+// Bytes that a rank of a stage holds for its segments.
+struct StageBytes {
+  std::int64_t kept = 0;       // of all micro-batches in flight
+  std::int64_t scratch = 0;    // of one phase
+  std::int64_t gradients = 0;  // and sums of them
+  std::int64_t evaluation = 0;
+};
+Result<StageBytes> stage_bytes(const Prepared& prepared, int replica);
+// What a run of this plan takes beside updates, by the timetable.
+Result<double> pipeline_seconds(const Prepared& prepared, const cost::Rates& rates);
+
+}  // namespace trireme::prepare
