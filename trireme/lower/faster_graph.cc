@@ -25,6 +25,7 @@ Precision precision_of(const Target& target) {
 PipelineTarget gpu_target(const Target& target, CudaDevice& gpu) {
   PipelineTarget made{.on_gpu = true, .precision = precision_of(target)};
   graph::PassOptions& options = made.options;
+  options.phases = target.phases;
   for (const kernel::cuda::CudaRow& row : kernel::cuda::cuda_kernels()) {
     if (row.adaptable) options.adaptable.insert(row.op);
     if (row.channels_last) options.turnable.insert(row.op);
@@ -59,6 +60,7 @@ bool has_wide_images(const graph::Graph& graph) {
 PipelineTarget cpu_target(const Target& target, const graph::Graph& graph) {
   PipelineTarget made{.precision = precision_of(target), .lowers_gates = kernel::lowers_cpu_gates()};
   graph::PassOptions& options = made.options;
+  options.phases = target.phases;
   if (made.precision == Precision::kF32 && has_wide_images(graph))
     options.turnable = kernel::channels_last_cpu_ops(DType::kF32);
   if (made.precision == Precision::kBf16) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "trireme/graph/graph.h"
 #include "trireme/tensor/device.h"
@@ -13,6 +14,8 @@ namespace trireme::lower {
 struct Target {
   std::string precision = "f32";  // as train.precision: f32, tf32, bf16, f16
   Device* device = nullptr;       // a GPU; null: the host
+  // Outputs by the phase of a run that makes them, where it has several (exec::CompileOptions::phases).
+  std::vector<std::vector<std::string>> phases = {};
 };
 
 // On a GPU, and for bf16 on a processor with units for it, with the forms that 16-bit values are fast in. On

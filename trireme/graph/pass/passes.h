@@ -73,9 +73,12 @@ struct PassOptions {
   KernelTest has_kernel = {};                         // pack_attention: empty says yes of every node
   ReserveOf reserve_of = {};                          // keep_reserves: empty keeps no bytes of any
   bool join_results = false;                          // fuse
-  std::int64_t batch = 0;                             // specialise: 0 leaves the graph as it is
-  cost::MachineModel machine = {};                    // schedule_receives
-  cost::LinkModel link = {};                          // schedule_receives
+  // fuse: the outputs that each phase of a run makes; none: there is one. A node is of the first phase that
+  // needs it, and nodes of different phases are not joined, since what the later one reads has not come.
+  std::vector<std::vector<std::string>> phases = {};
+  std::int64_t batch = 0;           // specialise: 0 leaves the graph as it is
+  cost::MachineModel machine = {};  // schedule_receives
+  cost::LinkModel link = {};        // schedule_receives
 };
 
 // A pass; the constant that describes it stands in its file.

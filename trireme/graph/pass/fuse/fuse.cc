@@ -20,10 +20,28 @@ using op::detail::FusedProgram;
 using op::detail::FusedStep;
 using Members = std::vector<std::int32_t>;  // ascending
 
+// The first phase that needs each node.
+std::vector<std::size_t> phases_of_nodes(const Graph& graph,
+                                         const std::vector<std::vector<std::string>>& outputs) {
+  std::vector<std::size_t> phase(static_cast<std::size_t>(graph.size()), outputs.size());
+  for (std::size_t p = outputs.size(); p-- > 0;)
+    for (const std::string& name : outputs[p])
+      if (const auto v = graph.find_output(name)) phase[static_cast<std::size_t>(v->node)] = p;
+  for (std::int32_t i = graph.size(); i-- > 0;)
+    for (const Value v : graph.node(i).inputs) {
+      std::size_t& of_input = phase[static_cast<std::size_t>(v.node)];
+      of_input = std::min(of_input, phase[static_cast<std::size_t>(i)]);
+    }
+  return phase;
+}
+
 class Fuser : private RewritingPass {
  public:
-  explicit Fuser(const Graph& graph)
-      : RewritingPass(graph), mutations_(graph), group_of_(static_cast<std::size_t>(graph.size()), -1) {}
+  Fuser(const Graph& graph, const PassOptions& options)
+      : RewritingPass(graph),
+        mutations_(graph),
+        group_of_(static_cast<std::size_t>(graph.size()), -1),
+        phase_(phases_of_nodes(graph, options.phases)) {}
 
   Result<Graph> run(bool join_results) {
     for (std::int32_t i = 0; i < graph_.size(); ++i)
@@ -114,6 +132,8 @@ class Fuser : private RewritingPass {
         inputs_of(members).size() > op::detail::kMaxFusedInputs)
       return false;
     if (!has_free_bias(members)) return false;
+    for (const std::int32_t m : members)
+      if (phase_of(m) != phase_of(members[0])) return false;
     const std::int32_t last = members.back();
     for (const std::int32_t m : members) {
       for (const std::int32_t user : readers(Value{m, 0}))
@@ -209,10 +229,13 @@ class Fuser : private RewritingPass {
     return {};
   }
 
+  std::size_t phase_of(std::int32_t id) const { return phase_[static_cast<std::size_t>(id)]; }
+
   Mutations mutations_;
   std::vector<std::int32_t>
       group_of_;  // -1: none; a group that was merged into another is not named any more
   std::vector<Members> groups_;
+  const std::vector<std::size_t> phase_;
 };
 
 }  // namespace
@@ -225,6 +248,6 @@ extern const PassRow kFuse{
     .name = "fuse",
     .doc = "Makes elementwise ops of one shape one node. After gradients.",
     .exactness = Exactness::kExact,
-    .run = [](const Graph& g, const PassOptions& o) { return Fuser(g).run(o.join_results); }};
+    .run = [](const Graph& g, const PassOptions& o) { return Fuser(g, o).run(o.join_results); }};
 
 }  // namespace trireme::graph
