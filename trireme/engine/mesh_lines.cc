@@ -4,7 +4,7 @@ namespace trireme::engine {
 namespace {
 
 // Beside the group of all ranks and that of the workers of a leased rule.
-constexpr std::uint16_t kDataLines = 2, kModelLines = 3, kStageLines = 4;
+constexpr std::uint16_t kDataLines = 2, kModelLines = 3, kStageLines = 4, kReplicas = 5;
 
 }  // namespace
 
@@ -15,25 +15,37 @@ Result<std::unique_ptr<MeshLines>> MeshLines::make(comm::Group& workers, const p
   const int rank = workers.rank();
   lines->replica_ = mesh.replica_of(rank);
   lines->tile_ = mesh.coordinate(rank, parallel::kModelAxis);
-  const bool has_tiles = mesh.size_of(parallel::kModelAxis) > 1,
-             has_stages = mesh.size_of(parallel::kStageAxis) > 1;
-  TR_CHECK(!has_tiles || !has_stages, "a mesh with a model and a stage axis: {}", parallel::mesh_text(mesh));
-  if (!has_tiles && !has_stages) return lines;
+  if (mesh.num_ranks() == mesh.num_replicas()) return lines;
   TR_ASSIGN_OR_RETURN(lines->data_, workers.subgroup(mesh.peers_of(rank), kDataLines));
-  const std::vector<int> replica = mesh.ranks_of_replica(lines->replica_);
-  if (has_tiles) {
-    TR_ASSIGN_OR_RETURN(lines->model_, workers.subgroup(replica, kModelLines));
-  } else {
-    TR_ASSIGN_OR_RETURN(lines->stages_, workers.subgroup(replica, kStageLines));
+  for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) {
+    const std::string& name = mesh.axes[axis].name;
+    if (name == parallel::kModelAxis) {
+      TR_ASSIGN_OR_RETURN(lines->model_, workers.subgroup(mesh.line(rank, axis), kModelLines));
+    } else if (name == parallel::kStageAxis) {
+      TR_ASSIGN_OR_RETURN(lines->stages_, workers.subgroup(mesh.line(rank, axis), kStageLines));
+    }
+  }
+  if (lines->model_ != nullptr && lines->stages_ != nullptr) {
+    TR_ASSIGN_OR_RETURN(lines->replica_group_,
+                        workers.subgroup(mesh.ranks_of_replica(lines->replica_), kReplicas));
   }
   return lines;
 }
 
+comm::Group* MeshLines::parts() const {
+  if (replica_group_ != nullptr) return replica_group_.get();
+  return model_ != nullptr ? model_.get() : stages_.get();
+}
+
 std::map<std::string, double> MeshLines::bytes_sent() const {
   if (parts() == nullptr) return {};
-  const char* const axis = model_ != nullptr ? parallel::kModelAxis : parallel::kStageAxis;
-  std::map<std::string, double> bytes{{parallel::kDataAxis, static_cast<double>(data_->stats().own_bytes)},
-                                      {axis, static_cast<double>(parts()->stats().own_bytes)}};
+  std::map<std::string, double> bytes;
+  const auto add = [&](const char* axis, const comm::Group* group) {
+    if (group != nullptr) bytes[axis] = static_cast<double>(group->stats().own_bytes);
+  };
+  add(parallel::kDataAxis, data_.get());
+  add(parallel::kStageAxis, stages_.get());
+  add(parallel::kModelAxis, model_.get());
   if (exchange_ != nullptr) bytes[parallel::kModelAxis] += exchange_->bytes_sent();
   for (const auto& [axis, left_off] : left_off_) bytes[axis] -= left_off;
   return bytes;

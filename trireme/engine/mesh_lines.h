@@ -21,12 +21,12 @@ class MeshLines {
   comm::Group& workers() const { return workers_; }
   // Those that hold the same part of the model, by replica: gradients are summed over them.
   comm::Group& data() const { return data_ != nullptr ? *data_ : workers_; }
-  // Those that hold the tiles of this rank's replica; null where there is one.
+  // Those that hold the tiles of this rank's stage of its replica; null where there is one.
   comm::Group* model() const { return model_.get(); }
-  // Those that hold its stages; null where the mesh has no stage axis.
+  // Those that hold the stages of this rank's tile; null where the mesh has no stage axis.
   comm::Group* stages() const { return stages_.get(); }
-  // All of them.
-  comm::Group* parts() const { return model_ != nullptr ? model_.get() : stages_.get(); }
+  // All ranks of the replica; null where it is one.
+  comm::Group* parts() const;
   // What exchanges operands of this rank's graphs along the model axis on GPUs; null: they pass through the
   // host. Before the host ops are made.
   void set_exchange(std::shared_ptr<comm::AxisExchange> exchange) { exchange_ = std::move(exchange); }
@@ -48,6 +48,7 @@ class MeshLines {
   explicit MeshLines(comm::Group& workers) : workers_(workers) {}
   comm::Group& workers_;
   std::unique_ptr<comm::Group> data_, model_, stages_;  // null: all workers; nobody else
+  std::unique_ptr<comm::Group> replica_group_;          // where it is neither of these
   std::shared_ptr<comm::AxisExchange> exchange_;
   std::map<std::string, double> left_off_;  // bytes of each axis
   int replica_ = 0, tile_ = 0;

@@ -195,6 +195,7 @@ Status Replica::State::make_evaluator() {
     with.variables = &weights->judged();
     with.data = data;
     with.line = stages();
+    with.host_ops = eval_ops->table();
     TR_ASSIGN_OR_RETURN(judge.stages, StageEvaluator::make(rt, std::move(with)));
     return make_results();
   }
@@ -407,8 +408,9 @@ Result<HeldState> Replica::held(const io::NamedTensors& tensors) const {
   return state_->weights->held(tensors, [this](const Tensor& t) { return is_shared(t); });
 }
 
-HeldState held_shards(const Replica& replica, const comm::Group& group) {
-  return hold_rows(replica.shard_state(), replica.owners(), replica.mesh(), group.rank());
+HeldState held_shards(const Replica& replica, const comm::Group& group,
+                      const std::vector<RowsOfStage>& of_stages) {
+  return hold_rows(replica.shard_state(), replica.owners(), replica.mesh(), group.rank(), of_stages);
 }
 
 }  // namespace trireme::engine

@@ -139,6 +139,7 @@ class Replica {
 };
 
 // What a rank holds of the state of logical shards.
-HeldState held_shards(const Replica& replica, const comm::Group& group);
+HeldState held_shards(const Replica& replica, const comm::Group& group,
+                      const std::vector<RowsOfStage>& of_stages = {});
 
 }  // namespace trireme::engine

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "trireme/base/json_numbers.h"
+#include "trireme/engine/share_text.h"
 #include "trireme/plan/slots.h"
 
 namespace trireme::engine {
@@ -54,6 +56,32 @@ Task<Status> move_shard_state(runtime::Runtime& rt, comm::Group& workers, const 
       TR_CO_RETURN_IF_ERROR(co_await stream.bring(before, i, pieces[0], to, sink));
     }
   co_return Status();
+}
+
+runtime::Task<Result<std::vector<RowsOfStage>>> learn_rows(runtime::Runtime& rt, comm::Group& stages,
+                                                           const comm::NamedState& own) {
+  Json mine = Json::array();
+  for (const auto& [name, tensor] : own)
+    mine.push_back({{"name", name}, {"dtype", dtype_name(tensor.dtype())}, {"columns", tensor.shape()[1]}});
+  std::vector<RowsOfStage> all;
+  for (int stage = 0; stage < stages.world(); ++stage) {
+    const TextCall call{.root = stage,
+                        .step = static_cast<std::uint32_t>(stage),
+                        .size_slot = plan::kSlotStartSize,
+                        .slot = plan::kSlotStart,
+                        .label = "state of stages"};
+    TR_CO_ASSIGN_OR_RETURN(const std::string text, co_await broadcast_text(rt, stages, call, mine.dump()));
+    TR_CO_ASSIGN_OR_RETURN(const Json theirs, parse_json(text, "the state of a stage"));
+    for (const Json& of : theirs) {
+      RowsOfStage& row = all.emplace_back();
+      row.stage = stage;
+      TR_CO_ASSIGN_OR_RETURN(row.name, json_get<std::string>(of, "name"));
+      TR_CO_ASSIGN_OR_RETURN(const std::string dtype, json_get<std::string>(of, "dtype"));
+      TR_CO_ASSIGN_OR_RETURN(row.dtype, parse_dtype(dtype));
+      TR_CO_ASSIGN_OR_RETURN(row.columns, json_get_whole<std::int64_t>(of, "columns"));
+    }
+  }
+  co_return all;
 }
 
 }  // namespace trireme::engine

@@ -17,4 +17,8 @@ runtime::Task<Status> restore_shard_state(runtime::Runtime& rt, comm::Group& wor
 runtime::Task<Status> move_shard_state(runtime::Runtime& rt, comm::Group& workers, const HeldState& before,
                                        const HeldState& now, std::int64_t step);
 
+// What every stage has, in the order of `stages`, the ranks of a stage axis. Collective.
+runtime::Task<Result<std::vector<RowsOfStage>>> learn_rows(runtime::Runtime& rt, comm::Group& stages,
+                                                           const comm::NamedState& own);
+
 }  // namespace trireme::engine

@@ -50,7 +50,7 @@ void Steps::make_loss() {
   const bool alone = plan().timetable != plan::Timetable::kLockStep;
   comm::Group* const replica = o_.lines != nullptr ? o_.lines->parts() : nullptr;
   vote_ = std::make_unique<Vote>(rt_, peers(), replica, plan().logical_shards, alone);
-  if (o_.prepared->stages != nullptr) vote_->losses_are_of_one_part();
+  if (o_.prepared->stages != nullptr) vote_->cut_in_depth({plan().segments, plan().tiles, o_.prepared->tile});
   LossWatch::Options o;
   o.prepared = o_.prepared;
   o.gpu = o_.gpu;

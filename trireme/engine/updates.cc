@@ -160,15 +160,18 @@ Task<Status> Updates::update(std::size_t bucket) {
 
 Task<Result<GradientCheck>> Updates::check() {
   GradientCheck own;
+  own.squares.assign(static_cast<std::size_t>(plan().segments), 0);
   TR_CO_RETURN_IF_ERROR(co_await finite_check_->run());
   TR_CO_RETURN_IF_ERROR(co_await o_.gpu->wait_for_queue(rt_));
   if (rt_.is_phantom()) co_return own;
   TR_CO_ASSIGN_OR_RETURN(const Tensor good, finite_check_->fetch("finite"));
   own.finite = *reinterpret_cast<const std::uint8_t*>(good.raw()) != 0;
-  // A tile that has nothing for itself has no squares.
-  if (o_.prepared->finite_check->graph().find_output("squares")) {
-    TR_CO_ASSIGN_OR_RETURN(const Tensor squares, finite_check_->fetch("squares"));
-    own.squares = *squares.data<float>();
+  // A tile that has nothing for itself has no squares, and a stage none of other segments.
+  for (std::size_t g = 0; g < own.squares.size(); ++g) {
+    const std::string name = plan().segments > 1 ? fmt::format("squares:{}", g) : "squares";
+    if (!o_.prepared->finite_check->graph().find_output(name)) continue;
+    TR_CO_ASSIGN_OR_RETURN(const Tensor squares, finite_check_->fetch(name));
+    own.squares[g] = *squares.data<float>();
   }
   co_return own;
 }

@@ -26,7 +26,7 @@ struct UpdatesOptions {
 // What a rank's summed gradients say.
 struct GradientCheck {
   bool finite = true;
-  float squares = 0;  // their sum; 0 where nothing is clipped
+  std::vector<float> squares;  // their sum per segment of the model; 0 where nothing is clipped
 };
 
 // On the loop of one Runtime; all that the options point to outlives it.

@@ -14,6 +14,14 @@ namespace {
 enum Place : std::size_t { kLoss, kCorrect, kStop, kSave, kBroken, kSquares };
 static_assert(kSquares + 1 == plan::kVoteElems);
 
+// Along a binary tree over them.
+float add_up(std::vector<float> values) {
+  for (std::size_t n = values.size(); n > 1; n = (n + 1) / 2)
+    for (std::size_t i = 0; i < (n + 1) / 2; ++i)
+      values[i] = 2 * i + 1 < n ? values[2 * i] + values[2 * i + 1] : values[2 * i];
+  return values[0];
+}
+
 }  // namespace
 
 Vote::Vote(runtime::Runtime& rt, comm::Group& replicas, comm::Group* parts, std::int32_t num_shards,
@@ -25,9 +33,30 @@ Vote::Vote(runtime::Runtime& rt, comm::Group& replicas, comm::Group* parts, std:
       alone_(alone),
       first_of_parts_(kStop) {}
 
-// Where losses are the same everywhere only the first leaf differs.
+void Vote::cut_in_depth(Segments segments) {
+  segments_ = segments;
+  squares_.assign(static_cast<std::size_t>(segments.count), 0);
+  first_of_parts_ = 0;
+}
+
+// Where losses are the same everywhere only the first leaf differs. Else squares of every tile and segment
+// stand behind the leaves.
 std::size_t Vote::num_of_parts() const {
-  return first_of_parts_ > 0 ? plan::kVoteElems - first_of_parts_ : leaves_.size() * plan::kVoteElems;
+  if (first_of_parts_ > 0) return plan::kVoteElems - first_of_parts_;
+  return leaves_.size() * plan::kVoteElems + static_cast<std::size_t>(segments_.tiles * segments_.count);
+}
+
+// Tiles first, then segments in order: the bits do not depend on who has which. Every replica has them all.
+void Vote::add_segments(const float* squares) {
+  const auto count = static_cast<std::size_t>(segments_.count);
+  float sum = 0;
+  for (std::size_t g = 0; g < count; ++g) {
+    std::vector<float> of_tiles;
+    for (std::size_t t = 0; t < static_cast<std::size_t>(segments_.tiles); ++t)
+      of_tiles.push_back(squares[t * count + g]);
+    sum = g == 0 ? add_up(std::move(of_tiles)) : sum + add_up(std::move(of_tiles));
+  }
+  leaves_[0].data<float>()[kSquares] = alone_ || group_.rank() == 0 ? sum : 0;
 }
 
 Status Vote::take_shards(collective::LeafRun run) {
@@ -63,9 +92,9 @@ void Vote::keep_batch(bool first, bool last) {
   }
 }
 
-void Vote::say(bool finite, float squares) {
+void Vote::say(bool finite, std::vector<float> squares) {
   finite_ = finite;
-  squares_ = squares;
+  squares_ = std::move(squares);
 }
 
 void Vote::write_leaves(const StepInput& step) {
@@ -76,7 +105,7 @@ void Vote::write_leaves(const StepInput& step) {
     leaf[kStop] = first && step.stop_wanted ? 1 : 0;
     leaf[kSave] = first && step.save_wanted ? 1 : 0;
     leaf[kBroken] = first && !finite_ ? 1 : 0;
-    leaf[kSquares] = first && counts ? squares_ : 0;
+    leaf[kSquares] = first && counts && segments_.count == 1 ? squares_[0] : 0;
   }
 }
 
@@ -97,20 +126,30 @@ runtime::Task<Status> Vote::add_parts(const StepInput& step) {
   call.slot = plan::kSlotVote;
   call.label = "vote of a replica";
   call.algorithm = "fixed-tree";
-  const std::size_t of_leaf = plan::kVoteElems - first_of_parts_, leaves = num_of_parts() / of_leaf;
+  const bool in_segments = first_of_parts_ == 0;
+  const std::size_t of_leaf = plan::kVoteElems - first_of_parts_, leaves = in_segments ? leaves_.size() : 1;
   float* const all = rt_.is_phantom() ? nullptr : of_parts_.data<float>();
   for (std::size_t i = 0; all != nullptr && i < leaves; ++i)
     std::copy_n(leaves_[i].data<float>() + first_of_parts_, of_leaf, all + i * of_leaf);
+  float* const squares = all != nullptr ? all + leaves * of_leaf : nullptr;  // in segments
+  if (squares != nullptr && in_segments) {
+    std::fill_n(squares, segments_.tiles * segments_.count, 0.0F);
+    std::copy(squares_.begin(), squares_.end(), squares + segments_.tile * segments_.count);
+  }
   TR_CO_RETURN_IF_ERROR(co_await parts_->allreduce(std::move(call), of_parts_));
   for (std::size_t i = 0; all != nullptr && i < leaves; ++i)
     std::copy_n(all + i * of_leaf, of_leaf, leaves_[i].data<float>() + first_of_parts_);
+  if (squares != nullptr && in_segments) add_segments(squares);
   co_return Status();
 }
 
 runtime::Task<Status> Vote::cast(StepInput step, std::vector<collective::LeafRun> owners) {
   if (!rt_.is_phantom()) write_leaves(step);
-  say(true, 0);
-  if (parts_ != nullptr) TR_CO_RETURN_IF_ERROR(co_await add_parts(step));
+  if (parts_ != nullptr)
+    TR_CO_RETURN_IF_ERROR(co_await add_parts(step));
+  else if (segments_.count > 1 && !rt_.is_phantom())
+    add_segments(squares_.data());
+  say(true, std::vector<float>(static_cast<std::size_t>(segments_.count), 0));
   if (!alone_) {
     comm::Call call;
     call.step = static_cast<std::uint32_t>(step.step);

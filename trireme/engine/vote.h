@@ -28,8 +28,13 @@ class Vote {
   // `replicas`: the ranks that run the shards, by replica; `parts`: those that hold the parts of this rank's
   // replica, null where it has them all. `alone`: nobody else votes on this rank's steps.
   Vote(runtime::Runtime& rt, comm::Group& replicas, comm::Group* parts, std::int32_t num_shards, bool alone);
-  // One of the parts has the losses; those of the others are zeros. Before take_shards().
-  void losses_are_of_one_part() { first_of_parts_ = 0; }
+  // The model is cut in its depth: one of the parts has the losses, those of the others are zeros, and this
+  // rank is one of the tiles of its stage. Before take_shards().
+  struct Segments {
+    std::int32_t count = 1, tiles = 1;
+    int tile = 0;
+  };
+  void cut_in_depth(Segments segments);
 
   // Memory for the shards of a run. Places that stay keep theirs.
   Status take_shards(collective::LeafRun run);
@@ -38,9 +43,9 @@ class Vote {
   Tensor metrics(std::size_t place) const;
   // Steps of several batches: metrics() are those of one of them. After the last they are their sums.
   void keep_batch(bool first, bool last);
-  // Where updates wait for it: what this rank's gradients say. Of a piece that several ranks hold the first
-  // holder's squares count.
-  void say(bool finite, float squares);
+  // Where updates wait for it: what this rank's gradients say, and the squares of each segment. Of a piece
+  // that several ranks hold the first holder's squares count.
+  void say(bool finite, std::vector<float> squares);
   // All shards' numbers are there. Ends when the outcome is known; fails with the group's verdict.
   runtime::Task<Status> cast(StepInput step, std::vector<collective::LeafRun> owners);
   // What the last cast() came to; nothing on a phantom Runtime.
@@ -48,6 +53,7 @@ class Vote {
 
  private:
   std::size_t num_of_parts() const;
+  void add_segments(const float* squares);
   void write_leaves(const StepInput& step);
   runtime::Task<Status> add_parts(const StepInput& step);
   void read();
@@ -62,7 +68,8 @@ class Vote {
   Tensor of_parts_;             // what of the leaves differs
   std::vector<std::array<float, 2>> kept_;
   bool finite_ = true;
-  float squares_ = 0;
+  std::vector<float> squares_ = {0};  // per segment
+  Segments segments_;
   VoteOutcome outcome_;
 };
 

@@ -143,9 +143,14 @@ void check_segments_rest(JobChecker& c, const Job& job) {
   const auto row = agree::find_agreement(job.parallel.agreement);
   c.expect(!row.ok() || ((*row)->pace == agree::Pace::kStep && !(*row)->needs_server), "parallel.agreement",
            "bsp" + why);
-  c.expect(tiles_of(job) == 1, "parallel.mesh", "no model axis" + why);
-  c.expect(sending_of(job).is(Sending::Kind::kDense), "parallel.codec", "none" + why);
-  c.expect(job.options.integer(kZero) == 0, kZero.name, "0" + why);
+  const Sending sending = sending_of(job);
+  c.expect(!sending.is(Sending::Kind::kFactors) && !sending.is(Sending::Kind::kAuto) &&
+               !sending.is(Sending::Kind::kMixed),
+           "parallel.codec", "none, powersgd or a codec of single values" + why);
+  c.expect(job.options.integer(kZero) <= 1, kZero.name,
+           "0 or 1" + why +
+               ": gradients of micro-batches are added on every replica, and a stage reads its "
+               "weights in every one of them");
   c.expect(job.parallel.weights != "shared", "parallel.weights", "auto or own" + why);
   c.expect(job.train.device != "cuda", "train.device", "cpu" + why);
   c.expect(job.train.optimizer.max_batch_multiplier == 1, "train.optimizer.max_batch_multiplier", "1" + why);

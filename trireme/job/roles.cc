@@ -168,7 +168,8 @@ std::int64_t shards_of(const Job& job) {
 
 Result<Seating> seating_of(const Job& job, std::int32_t tiles) {
   TR_ASSIGN_OR_RETURN(const parallel::Mesh mesh, mesh_of(job));
-  const int positions = mesh.size_of(parallel::kModelAxis), replicas = mesh.num_replicas();
+  const int positions = mesh.size_of(parallel::kModelAxis), stages = mesh.size_of(parallel::kStageAxis),
+            replicas = mesh.num_replicas();
   if (positions > tiles)
     return error(Code::kInvalid,
                  "[job] {} workers along the model axis cannot share {} parts of the model: use "
@@ -183,17 +184,13 @@ Result<Seating> seating_of(const Job& job, std::int32_t tiles) {
   Seating out;
   out.num_workers = mesh.num_ranks();
   out.mesh = parallel::data_mesh(replicas);
-  if (mesh.size_of(parallel::kStageAxis) > 1) {  // a rank has a stage
-    out.mesh = mesh;
-    for (int rank = 0; rank < mesh.num_ranks(); ++rank) out.workers.push_back(rank);
-    return out;
-  }
+  if (stages > 1) out.mesh.axes.push_back({parallel::kStageAxis, stages});
   if (tiles > 1) out.mesh.axes.push_back({parallel::kModelAxis, tiles});
-  for (int replica = 0; replica < replicas; ++replica)
+  for (int line = 0; line < replicas * stages; ++line)  // ranks that differ along the model axis only
     for (int position = 0; position < positions; ++position)
       out.workers.insert(out.workers.end(),
                          static_cast<std::size_t>(runs[static_cast<std::size_t>(position)].count),
-                         replica * positions + position);
+                         line * positions + position);
   for (int s = 0; !colocated(job) && s < num_servers(job); ++s) out.workers.push_back(out.num_workers + s);
   return out;
 }

@@ -169,10 +169,8 @@ Value gradient(graph::Builder& b, const Parameter& p) {
   return output ? *output : b.input(name, p.type.dtype, p.type.shape);
 }
 
-struct Norm {
-  Value squares, norm, clip;
-};
-Norm add_clip(graph::Builder& b, std::span<const Parameter> parameters, double max_norm) {
+// Per tensor, then in name order.
+Value add_squares(graph::Builder& b, std::span<const Parameter> parameters) {
   std::vector<const Parameter*> by_name;
   for (const Parameter& p : parameters) by_name.push_back(&p);
   std::sort(by_name.begin(), by_name.end(), [](const auto* x, const auto* y) { return x->name < y->name; });
@@ -181,6 +179,14 @@ Norm add_clip(graph::Builder& b, std::span<const Parameter> parameters, double m
     const Value squares = b.sum(b.add_node(op::kSquare, {gradient(b, *p)}));
     total = total.is_null() ? squares : b.add(total, squares);
   }
+  return total;
+}
+
+struct Norm {
+  Value squares, norm, clip;
+};
+Norm add_clip(graph::Builder& b, std::span<const Parameter> parameters, double max_norm) {
+  const Value total = add_squares(b, parameters);
   const Value norm = b.add_node(op::kSqrt, {total});
   const Value limit = b.fill(max_norm, DType::kF32, {}), eps = b.fill(1e-6, DType::kF32, {});
   const Value ratio = b.add_node(op::kDiv, {limit, b.add(norm, eps)});
@@ -317,6 +323,15 @@ Result<graph::Graph> build_clip(std::span<const Parameter> parameters, double ma
   b.output("squares", norm.squares);
   b.output("grad_norm", norm.norm);
   b.output("clip", norm.clip);
+  TR_RETURN_IF_ERROR(b.status());
+  TR_RETURN_IF_ERROR(graph::verify(g));
+  return g;
+}
+
+Result<graph::Graph> build_squares(const std::map<std::string, std::vector<Parameter>>& lists) {
+  graph::Graph g;
+  graph::Builder b(g);
+  for (const auto& [name, parameters] : lists) b.output(name, add_squares(b, parameters));
   TR_RETURN_IF_ERROR(b.status());
   TR_RETURN_IF_ERROR(graph::verify(g));
   return g;

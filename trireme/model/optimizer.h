@@ -12,6 +12,7 @@
 // decay_by_lr = false (AdamW's own decay), bias_correction.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -86,6 +87,8 @@ Result<UpdateGraph> build_update(const OptimizerSpec& spec, std::span<const Para
 // (grad_norm + 1e-6)). Squares are summed per tensor, then over tensors in name order: the bits do not depend
 // on buckets.
 Result<graph::Graph> build_clip(std::span<const Parameter> parameters, double max_norm);
+// The squares alone, of several lists of parameters: an output of that name for each.
+Result<graph::Graph> build_squares(const std::map<std::string, std::vector<Parameter>>& lists);
 // "clip" of a norm that was put together from the squares of several ranks, to the same bits.
 float clip_factor(float norm, double max_norm);
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "trireme/base/check.h"
 #include "trireme/op/op.h"
 #include "trireme/parallel/piece.h"
 
@@ -83,6 +84,11 @@ AxisLayout AxisLayout::of_option(const op::AxisCut& entry) {
   if (entry == op::kReplicate) return replicate();
   if (entry == op::kPartialMax) return partial(collective::Reduction::kMax);
   return entry == op::kPartial ? partial() : shard(entry.dim, entry.blocks, entry.unit);
+}
+
+op::AxisCut AxisLayout::to_option() const {
+  TR_CHECK(kind == Kind::kReplicate || kind == Kind::kShard, "no option of a rule lies as '{}'", to_text());
+  return kind == Kind::kReplicate ? op::AxisCut(op::kReplicate) : op::AxisCut(dim, blocks, unit);
 }
 
 std::string AxisLayout::to_text() const {

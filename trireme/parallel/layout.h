@@ -48,6 +48,7 @@ struct AxisLayout {
   static AxisLayout at(std::vector<int> places) { return {.kind = Kind::kAt, .places = std::move(places)}; }
   // From an entry of op::LayoutOption.
   static AxisLayout of_option(const op::AxisCut& entry);
+  op::AxisCut to_option() const;  // of one that replicates or cuts a dimension
 
   // Positions of the axis hold different elements.
   bool cuts() const { return kind == Kind::kShard || kind == Kind::kFlat; }

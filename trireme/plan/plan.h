@@ -99,6 +99,8 @@ struct Plan {
   std::map<std::string, parallel::Layout> layouts;  // of parameters over the mesh
   // With several tiles: how the nodes of the train and of the evaluation graph are cut over them.
   parallel::StoredOptions train_cuts, eval_cuts;
+  // With several segments too: the same of each of them.
+  std::vector<parallel::StoredOptions> segment_train_cuts, segment_eval_cuts;
   // What the tiles of one logical shard exchange in a step, by the cost model, and bytes that one of them
   // sends.
   double tile_seconds = 0, tile_bytes = 0;

@@ -69,11 +69,35 @@ Status read_layouts(const Json& json, Plan& plan) {
   return {};
 }
 
-Status read_cuts(const Json& json, const char* graph, parallel::StoredOptions& to) {
-  TR_ASSIGN_OR_RETURN(const Json cuts, json_get<Json>(json, graph));
+Json options_to_json(const parallel::StoredOptions& cuts) {
+  return {{"options", cuts.options}, {"nodes", cuts.nodes_text()}};
+}
+
+Status read_options(const Json& cuts, parallel::StoredOptions& to) {
   TR_ASSIGN_OR_RETURN(to.options, json_get<std::vector<std::string>>(cuts, "options"));
   TR_ASSIGN_OR_RETURN(const std::string nodes, json_get<std::string>(cuts, "nodes"));
   TR_ASSIGN_OR_RETURN(to.nodes, parallel::StoredOptions::parse_nodes(nodes));
+  return {};
+}
+
+Status read_cuts(const Json& json, const char* graph, parallel::StoredOptions& to) {
+  TR_ASSIGN_OR_RETURN(const Json cuts, json_get<Json>(json, graph));
+  return read_options(cuts, to);
+}
+
+Json list_to_json(const std::vector<parallel::StoredOptions>& of_segments) {
+  Json list = Json::array();
+  for (const parallel::StoredOptions& cuts : of_segments) list.push_back(options_to_json(cuts));
+  return list;
+}
+
+Status read_list(const Json& json, const char* graph, std::int32_t segments,
+                 std::vector<parallel::StoredOptions>& to) {
+  TR_ASSIGN_OR_RETURN(const Json list, json_get<Json>(json, graph));
+  if (!list.is_array() || static_cast<std::int32_t>(list.size()) != segments)
+    return error(Code::kCorrupt, "[plan] '{}' has {} entries, expected one per segment: {}", graph,
+                 list.size(), segments);
+  for (const Json& cuts : list) TR_RETURN_IF_ERROR(read_options(cuts, to.emplace_back()));
   return {};
 }
 
@@ -117,13 +141,14 @@ Json layouts_to_json(const Plan& plan) {
 
 Json cuts_to_json(const Plan& plan) {
   if (plan.tiles == 1) return nullptr;
-  const auto one = [](const parallel::StoredOptions& cuts) {
-    return Json{{"options", cuts.options}, {"nodes", cuts.nodes_text()}};
-  };
-  return {{"train", one(plan.train_cuts)},
-          {"eval", one(plan.eval_cuts)},
-          {"seconds", plan.tile_seconds},
-          {"bytes", plan.tile_bytes}};
+  Json json{{"train", options_to_json(plan.train_cuts)},
+            {"eval", options_to_json(plan.eval_cuts)},
+            {"seconds", plan.tile_seconds},
+            {"bytes", plan.tile_bytes}};
+  if (plan.segments == 1) return json;
+  json["segments_train"] = list_to_json(plan.segment_train_cuts);
+  json["segments_eval"] = list_to_json(plan.segment_eval_cuts);
+  return json;
 }
 
 Json pipeline_to_json(const Plan& plan) {
@@ -164,6 +189,10 @@ Status read_cells(const Json& json, Plan& plan) {
     TR_ASSIGN_OR_RETURN(const Json cuts, json_get<Json>(json, "cuts"));
     TR_RETURN_IF_ERROR(read_cuts(cuts, "train", plan.train_cuts));
     TR_RETURN_IF_ERROR(read_cuts(cuts, "eval", plan.eval_cuts));
+    if (plan.segments > 1) {
+      TR_RETURN_IF_ERROR(read_list(cuts, "segments_train", plan.segments, plan.segment_train_cuts));
+      TR_RETURN_IF_ERROR(read_list(cuts, "segments_eval", plan.segments, plan.segment_eval_cuts));
+    }
     TR_ASSIGN_OR_RETURN(plan.tile_seconds, json_get<double>(cuts, "seconds"));
     TR_ASSIGN_OR_RETURN(plan.tile_bytes, json_get<double>(cuts, "bytes"));
   }

@@ -143,6 +143,7 @@ Status code_buckets(const job::Job& job, const job::Sending& sending,
   using Kind = job::Sending::Kind;
   if (!sending.is(Kind::kMixed) && !sending.is(Kind::kLowRank) && !sending.is(Kind::kCoded)) return {};
   for (plan::Bucket& bucket : plan.buckets) {
+    if (bucket.segments.size() > 1) continue;  // its gradients are added in 32 bits, segment by segment
     if (sending.is(Kind::kLowRank)) bucket.sum = plan::Bucket::kLowRank;
     if (sending.is(Kind::kCoded)) bucket.codec = sending.codec->name;
     if (bucket.sends_factors()) continue;
@@ -151,7 +152,8 @@ Status code_buckets(const job::Job& job, const job::Sending& sending,
   }
   if (!sending.is(Kind::kCoded)) return {};
   const auto set = [&](const std::string& sum) {
-    for (plan::Bucket& bucket : plan.buckets) bucket.sum = sum;
+    for (plan::Bucket& bucket : plan.buckets)
+      if (bucket.segments.size() == 1) bucket.sum = sum;
   };
   if (job.parallel.reducer != kChosen) {
     set(job.parallel.reducer);

@@ -28,9 +28,10 @@ LaidOut laid_out_whole(const Prepared& prepared, const std::string& like, const 
 }
 
 // A replica has what lies in its part of the bucket.
-std::vector<parallel::Interval> ranges_of(const plan::Plan& plan, const std::string& parameter) {
+std::vector<parallel::Interval> ranges_of(const Prepared& prepared, const std::string& parameter) {
+  const plan::Plan& plan = prepared.plan;
   std::vector<parallel::Interval> ranges;
-  for (const plan::Bucket& bucket : plan.buckets)
+  for (const plan::Bucket& bucket : prepared.stages != nullptr ? prepared.whole_buckets : plan.buckets)
     for (std::size_t p = 0; p < bucket.parameters.size(); ++p) {
       if (bucket.parameters[p] != parameter) continue;
       for (int replica = 0; replica < plan.workers(); ++replica) {
@@ -57,7 +58,7 @@ LaidOut laid_out(const Prepared& prepared, const std::string& name, const Tensor
     const auto& all = prepared.parameters;
     const auto of = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.name == like; });
     LaidOut out = laid_out_whole(prepared, like, {given.dtype, of->type.shape});
-    out.ranges = ranges_of(prepared.plan, like);
+    out.ranges = ranges_of(prepared, like);
     return out;
   }
   return laid_out_whole(prepared, like, given);

@@ -124,6 +124,8 @@ Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options
   plan.tile_owners = prepared.plan.tile_owners;
   plan.train_cuts = prepared.plan.train_cuts;
   plan.eval_cuts = prepared.plan.eval_cuts;
+  plan.segment_train_cuts = prepared.plan.segment_train_cuts;
+  plan.segment_eval_cuts = prepared.plan.segment_eval_cuts;
   plan.tile_seconds = prepared.plan.tile_seconds;
   plan.tile_bytes = prepared.plan.tile_bytes;
   plan.layouts = prepared.plan.layouts;

@@ -48,12 +48,12 @@ Result<graph::Graph> update_graph(const job::Job& job, const job::Sending& sendi
 // It is another rank's.
 bool is_empty(const model::Parameter& p) { return p.type.shape.num_elems() == 0; }
 
-// Whether the first of the segments that read it is of this stage.
-bool is_home_of(const Prepared& p, const std::string& parameter) {
+// The first of the segments that read it.
+std::int32_t home_of(const Prepared& p, const std::string& parameter) {
   for (const plan::Bucket& b : p.plan.buckets)
     if (std::find(b.parameters.begin(), b.parameters.end(), parameter) != b.parameters.end())
-      return p.stages->find(b.segments.front()) != nullptr;
-  return true;
+      return b.segments.front();
+  return 0;
 }
 
 // The first tile counts the gradients of parameters that every tile has whole.
@@ -61,8 +61,6 @@ std::vector<model::Parameter> counted(const Prepared& p) {
   std::vector<model::Parameter> own = p.parameters;
   if (p.tile > 0) std::erase_if(own, [&](const model::Parameter& of) { return !p.wholes.contains(of.name); });
   std::erase_if(own, is_empty);
-  if (p.stages != nullptr)
-    std::erase_if(own, [&](const model::Parameter& of) { return !is_home_of(p, of.name); });
   return own;
 }
 
@@ -70,7 +68,15 @@ std::vector<model::Parameter> counted(const Prepared& p) {
 Result<graph::Graph> finite_check_graph(const job::Job& job, const Prepared& prepared) {
   graph::Graph g;
   const double clip_norm = job.train.optimizer.clip_norm;
-  if (const auto own = counted(prepared); clip_norm > 0 && !own.empty()) {
+  const auto own = counted(prepared);
+  if (clip_norm > 0 && prepared.stages != nullptr) {
+    // By segment: who has which of them does not matter then.
+    std::map<std::string, std::vector<model::Parameter>> of_segments;
+    for (const model::Parameter& p : own)
+      if (const std::int32_t home = home_of(prepared, p.name); prepared.stages->find(home) != nullptr)
+        of_segments[fmt::format("squares:{}", home)].push_back(p);
+    TR_ASSIGN_OR_RETURN(g, model::build_squares(of_segments));
+  } else if (clip_norm > 0 && !own.empty()) {
     TR_ASSIGN_OR_RETURN(g, model::build_clip(own, clip_norm));
   }
   graph::Builder b(g);
@@ -361,6 +367,29 @@ Status compile_all(const job::Job& job, const PrepareOptions& options, bool fixe
   return {};
 }
 
+// Updates of other stages, for the names of their kernels: all ranks take these from rank 0's plan.
+Result<std::vector<Compiled>> updates_elsewhere(const job::Job& job, const Prepared& p) {
+  std::vector<Compiled> out;
+  std::vector<model::Parameter> parameters = p.parameters;
+  std::vector<model::Statistic> statistics = p.statistics;
+  const auto make_whole = [&](auto& all) {
+    for (auto& v : all)
+      if (const auto whole = p.wholes.find(v.name); whole != p.wholes.end()) v.type = whole->second;
+  };
+  make_whole(parameters);
+  make_whole(statistics);
+  for (std::size_t b = 0; b < p.whole_buckets.size(); ++b) {
+    if (p.updates[b] != nullptr) continue;
+    const plan::Bucket& bucket = p.whole_buckets[b];
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, p.sending, bucket, parameters));
+    TR_ASSIGN_OR_RETURN(out.emplace_back(), exec::compile(g, kernel_options(job, p, false)));
+    if (bucket.statistics.empty()) continue;
+    TR_ASSIGN_OR_RETURN(const graph::Graph after, model::statistics_update(statistics));
+    TR_ASSIGN_OR_RETURN(out.emplace_back(), exec::compile(after, kernel_options(job, p, false)));
+  }
+  return out;
+}
+
 // As if all of the model were on one rank in one piece, or by the timetable of its stages.
 Result<plan::StepPrediction> predict_all(const job::Job& job, const Prepared& p, const plan::StepCosts& costs,
                                          const PrepareOptions& options) {
@@ -569,6 +598,10 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model
     for (const auto* list : {&out->updates, &out->statistics_updates})
       others.insert(others.end(), list->begin(), list->end());
     for (const Compiled& more : {out->finite_check, out->scale_update}) others.push_back(more);
+  }
+  if (in_segments) {
+    TR_ASSIGN_OR_RETURN(const std::vector<Compiled> more, updates_elsewhere(job, *out));
+    others.insert(others.end(), more.begin(), more.end());
   }
   std::erase(others, nullptr);
   for (const Compiled& more : others)

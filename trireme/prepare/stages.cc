@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "trireme/comm/sum/segment_sum.h"
 #include "trireme/graph/pass/passes.h"
@@ -13,7 +14,9 @@
 #include "trireme/op/forms.h"
 #include "trireme/parallel/piece.h"
 #include "trireme/parallel/pipeline/price.h"
+#include "trireme/plan/slots.h"
 #include "trireme/prepare/make_plan.h"
+#include "trireme/prepare/tiles.h"
 
 namespace trireme::prepare {
 namespace {
@@ -52,6 +55,12 @@ Result<SegmentedModel> train_segments(const job::Job& job, const Prepared& p, st
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs model, job::build_job_model(job, p.input, batch));
   TR_ASSIGN_OR_RETURN(const Graph forward, forward_of(model.train));
   return cut_as_planned(forward, p.plan, names_of(p.parameters), job.train.precision == "f16");
+}
+
+Result<SegmentedModel> eval_segments(const job::Job& job, const Prepared& p) {
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs judged, job::build_job_model(job, p.input, p.eval_batch));
+  TR_ASSIGN_OR_RETURN(const Graph scored, forward_graph(judged.eval, {"loss", "correct"}));
+  return cut_as_planned(scored, p.plan, {}, false);
 }
 
 // By variable and statistic, the segments that read or make it.
@@ -104,9 +113,11 @@ Status lay_out(const job::Job& job, const SegmentedModel& model, Prepared& out) 
   const parallel::Mesh mesh = plan.mesh();
   const auto stage_axis = std::find_if(mesh.axes.begin(), mesh.axes.end(),
                                        [](const auto& a) { return a.name == parallel::kStageAxis; });
-  plan.layouts.clear();
+  const auto before = std::exchange(plan.layouts, {});
   const auto put = [&](const std::string& name, const std::string& like) {
     parallel::Layout layout = parallel::Layout::replicate(mesh);
+    if (const auto lay = before.find(name); lay != before.end() && plan.tiles > 1)
+      layout.axes.back() = lay->second.axes.back();
     const auto found = users.find(like);
     if (stage_axis != mesh.axes.end())
       layout.axes[static_cast<std::size_t>(stage_axis - mesh.axes.begin())] = parallel::AxisLayout::at(
@@ -123,6 +134,45 @@ Status lay_out(const job::Job& job, const SegmentedModel& model, Prepared& out) 
     if (of == out.parameters.end() || of->type.shape != s.type.shape) put(s.name, s.parameter);
   }
   return {};
+}
+
+// How the graphs of segments are cut over tiles, with the variables as the whole model's are.
+Status cut_over_tiles(const job::Job& job, const PrepareOptions& options, const SegmentedModel& train,
+                      Prepared& out) {
+  plan::Plan& plan = out.plan;
+  const cost::Rates rates = rates_of(options);
+  SegmentTiles over;
+  over.tiles = plan.tiles;
+  over.costs = {rates.comm, rates.machine, 1};
+  for (const auto& [name, layout] : plan.layouts) over.cuts.emplace(name, layout.axes.back().to_option());
+  TR_ASSIGN_OR_RETURN(const SegmentedModel eval, eval_segments(job, out));
+  for (std::size_t s = 0; s < train.segments.size(); ++s) {
+    TR_ASSIGN_OR_RETURN(auto cuts, choose_segment(job, train.segments[s].graph, over));
+    plan.segment_train_cuts.push_back(std::move(cuts));
+    TR_ASSIGN_OR_RETURN(cuts, choose_segment(job, eval.segments[s].graph, over));
+    plan.segment_eval_cuts.push_back(std::move(cuts));
+  }
+  return {};
+}
+
+// Slots of what passes the ends of virtual stages: forward, and the next one back.
+Result<std::vector<std::vector<std::int32_t>>> slots_between(const Stages& stages,
+                                                             const std::vector<parallel::Crossing>& crossings,
+                                                             std::int64_t first) {
+  std::vector<std::vector<std::int32_t>> slots(crossings.size());
+  std::int64_t next = first;
+  for (std::size_t i = 0; i < crossings.size(); ++i) {
+    slots[i].assign(stages.first_segments.size(), -1);
+    const std::int32_t last = stages.virtual_stage_of(crossings[i].last);
+    for (std::int32_t v = stages.virtual_stage_of(crossings[i].from); v < last; ++v, next += 2)
+      slots[i][static_cast<std::size_t>(v)] = static_cast<std::int32_t>(next);
+  }
+  if (next <= first + plan::kGraphSlots / 2) return slots;
+  return error(
+      Code::kExhausted,
+      "[plan] {} values pass between {} virtual stages, which needs {} message slots, and there are {}; "
+      "use fewer stages, or cut the model where fewer values pass (parallel.stage_cuts)",
+      crossings.size(), stages.first_segments.size(), next - first, plan::kGraphSlots / 2);
 }
 
 // Parameters whose gradients the forward and backward outputs need too.
@@ -176,6 +226,11 @@ void note_kernels(const Compiled& compiled, std::map<std::string, std::string>& 
       if (op::formed_name(*g.node(i).def, g.node(i).forms) == op)
         kernels.try_emplace(op + ":" + g.node(i).name, kernel);
   }
+}
+
+// One tile has none.
+parallel::StoredOptions stored_at(const std::vector<parallel::StoredOptions>& cuts, std::size_t segment) {
+  return segment < cuts.size() ? cuts[segment] : parallel::StoredOptions();
 }
 
 std::vector<std::size_t> buckets_of(const plan::Plan& plan, std::int32_t segment) {
@@ -240,7 +295,9 @@ Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed,
   plan.owners = parallel::even_runs(fixed ? plan.logical_shards : options.replicas, options.replicas);
   TR_ASSIGN_OR_RETURN(const SegmentedModel segments,
                       cut_as_planned(forward, plan, names_of(out.parameters), job.train.precision == "f16"));
-  return lay_out(job, segments, out);
+  TR_RETURN_IF_ERROR(lay_out(job, segments, out));
+  if (fixed || plan.tiles == 1) return {};
+  return cut_over_tiles(job, options, segments, out);
 }
 
 Result<std::vector<plan::Bucket>> segment_buckets(const job::Job& job, const Prepared& prepared,
@@ -318,24 +375,34 @@ Status compile_stages(const job::Job& job, const PrepareOptions& options, const 
   stages->timetable.micro_batches = plan.owners[0].count;
   for (const collective::LeafRun& run : plan.segment_owners) stages->first_segments.push_back(run.first);
   TR_ASSIGN_OR_RETURN(const SegmentedModel train, train_segments(job, out, plan.shard_batch));
-  TR_ASSIGN_OR_RETURN(const model::ModelGraphs judged, job::build_job_model(job, out.input, out.eval_batch));
-  TR_ASSIGN_OR_RETURN(const Graph scored,
-                      graph::eliminate_dead_code(judged.eval, std::vector<std::string>{"loss", "correct"}));
-  TR_ASSIGN_OR_RETURN(const SegmentedModel eval, cut_as_planned(scored, plan, {}, false));
+  TR_ASSIGN_OR_RETURN(const SegmentedModel eval, eval_segments(job, out));
   stages->train = train.crossings;
   stages->eval = eval.crossings;
+  TR_ASSIGN_OR_RETURN(stages->train_slots, slots_between(*stages, train.crossings, first_train_slot()));
+  TR_ASSIGN_OR_RETURN(stages->eval_slots, slots_between(*stages, eval.crossings, first_eval_slot()));
+  std::int64_t train_slot = first_train_slot(), eval_slot = first_eval_slot();
   for (std::int32_t g = 0; g < plan.segments; ++g) {
     const auto at = static_cast<std::size_t>(g);
     const parallel::Segment& segment = train.segments[at];
-    TR_ASSIGN_OR_RETURN(const Graph fast, lower::faster_graph({job.train.precision, nullptr}, segment.graph));
+    TR_ASSIGN_OR_RETURN(const Graph own,
+                        tile_of_segment(job, segment.graph, stored_at(plan.segment_train_cuts, at), plan,
+                                        out.tile, train_slot));
+    TR_ASSIGN_OR_RETURN(const Graph own_eval,
+                        tile_of_segment(job, eval.segments[at].graph, stored_at(plan.segment_eval_cuts, at),
+                                        plan, out.tile, eval_slot));
+    const lower::Target target{
+        job.train.precision, nullptr, {segment.forward, segment.backward, segment.weights}};
+    TR_ASSIGN_OR_RETURN(const Graph fast, lower::faster_graph(target, own));
     TR_ASSIGN_OR_RETURN(std::vector<std::string> early, early_gradients(fast, segment));
     TR_ASSIGN_OR_RETURN(Compiled compiled, exec::compile(fast, phased(kernels, segment, early)));
+    for (const std::string& input : compiled->inputs_of_phase(kForwardPhase))
+      TR_CHECK(!input.starts_with("back:"), "forward of segment {} reads the gradient '{}'", g, input);
     note_kernels(compiled, stages->kernels);
     SegmentCost& cost = stages->costs.emplace_back();
     for (int phase = 0; phase < kNumTrainPhases; ++phase) cost.phases[phase] = compiled->phase_cost(phase);
     cost.sent_bytes = crossing_bytes(train, g);
     const bool is_own = stages->stage_of(g) == options.stage;
-    TR_ASSIGN_OR_RETURN(Compiled judge, compile_eval(job, eval.segments[at].graph, kernels));
+    TR_ASSIGN_OR_RETURN(Compiled judge, compile_eval(job, own_eval, kernels));
     note_kernels(judge, stages->kernels);
     if (is_own)
       stages->segments.push_back(
@@ -422,8 +489,11 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
     const std::int32_t v = stages.virtual_stage_of(own.index);
     out.kept += most[v] * own.train->arena_bytes();
     out.scratch = std::max(out.scratch, own.train->scratch_bytes());
-    for (const std::size_t b : own.buckets)
-      out.gradients += 4 * plan.buckets[b].num_elems * (1 + counter.num_vectors);
+    for (const std::size_t b : own.buckets) {
+      const plan::Bucket& bucket = plan.buckets[b];
+      const bool is_coded = !bucket.codec.empty() || bucket.sum == plan::Bucket::kLowRank;
+      out.gradients += 4 * bucket.num_elems * (1 + (is_coded ? run.count : counter.num_vectors));
+    }
     out.evaluation += own.eval->arena_bytes();
     const bool begins = s == 0 || stages.virtual_stage_of(stages.segments[s - 1].index) != v;
     if (!begins) continue;

@@ -37,7 +37,9 @@ struct Stages {
   std::vector<parallel::Crossing> train, eval;  // values between segments
   std::vector<SegmentCost> costs;               // per segment of the model
   std::map<std::string, std::string> kernels;   // of all segments
-  int stage_of(std::int32_t segment) const;     // who has it
+  // Per crossing and virtual stage at whose end it passes, the slot of its messages; back, the next one.
+  std::vector<std::vector<std::int32_t>> train_slots, eval_slots;
+  int stage_of(std::int32_t segment) const;  // who has it
   std::int32_t virtual_stage_of(std::int32_t segment) const;
   std::vector<std::int32_t> first_segments;  // per virtual stage
 

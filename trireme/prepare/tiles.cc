@@ -9,6 +9,7 @@
 #include "trireme/job/roles.h"
 #include "trireme/op/ops.h"
 #include "trireme/parallel/piece.h"
+#include "trireme/parallel/shard/axis_collective.h"
 #include "trireme/plan/slots.h"
 #include "trireme/prepare/make_plan.h"
 
@@ -147,14 +148,14 @@ void put_tiling(const Tiling& tiling, int replicas, const Prepared& whole, plan:
 
 Status take_tile(const job::Job& job, int tile, Prepared& out) {
   if (out.plan.tiles == 1) return {};
-  const parallel::Mesh mesh = out.plan.mesh();
+  const parallel::Mesh mesh = out.plan.mesh(), line{{{parallel::kModelAxis, out.plan.tiles}}};
   for (auto* list : {&out.parameters, &out.frozen})
     for (model::Parameter& p : *list) {
       const auto layout = out.plan.layouts.find(p.name);
       if (layout == out.plan.layouts.end() || !layout->second.axes.back().cuts()) continue;
       TR_RETURN_IF_ERROR(check_layout(layout->second, mesh, p.type));
       out.wholes.emplace(p.name, p.type);
-      p.type.shape = parallel::local_shape(layout->second, mesh, tile, p.type.shape);
+      p.type.shape = parallel::local_shape({{layout->second.axes.back()}}, line, tile, p.type.shape);
     }
   TR_ASSIGN_OR_RETURN(out.states, model::optimizer_states(job::optimizer_spec(job), out.parameters));
   return {};
@@ -175,6 +176,41 @@ Result<Graph> tile_of_eval(const job::Job& job, const Graph& whole, const plan::
   TR_ASSIGN_OR_RETURN(const Graph eval, scored(whole));
   return cut(eval, plan.eval_cuts, {plan.tiles, tile, plan::kSlotGraph + kHalf, chunk_request(job)});
 }
+
+Result<parallel::StoredOptions> choose_segment(const job::Job& job, const Graph& segment,
+                                               const SegmentTiles& over) {
+  parallel::ShardRequest shard;
+  shard.axis = model_axis(over.tiles);
+  shard.costs = prices_of_choice(job, over.costs);
+  TR_ASSIGN_OR_RETURN(const parallel::StyleRow* style, parallel::find_style(job.options.text(job::kStyle)));
+  // Whether the style and the pins fit was asked of the whole model: what they say of variables is in `cuts`.
+  parallel::restrict_nodes(style, segment, shard);
+  shard.allowed = [&over, of_nodes = shard.allowed](const graph::Node& node, const op::LayoutOption& option) {
+    if (node.def != &op::kVariable) return of_nodes == nullptr || of_nodes(node, option);
+    return option.outputs[0] == cut_in(over.cuts, node.attrs.get_text("name"));
+  };
+  TR_ASSIGN_OR_RETURN(const parallel::AxisLayouts layouts, parallel::choose_layouts(segment, shard));
+  return parallel::store_options(layouts);
+}
+
+Result<Graph> tile_of_segment(const job::Job& job, const Graph& segment,
+                              const parallel::StoredOptions& stored, const plan::Plan& plan, int tile,
+                              std::int64_t& slot) {
+  if (plan.tiles == 1) return segment;
+  const std::int64_t end = slot < first_eval_slot() ? first_eval_slot() : first_eval_slot() + kHalf;
+  TR_ASSIGN_OR_RETURN(const parallel::AxisLayouts layouts,
+                      parallel::restore_options(segment, model_axis(plan.tiles), stored));
+  TR_ASSIGN_OR_RETURN(const Graph part,
+                      parallel::shard_in_chunks(segment, layouts, chunk_request(job), tile));
+  TR_ASSIGN_OR_RETURN(const Graph numbered, graph::number_slots(part, slot, end - slot));
+  for (std::int32_t i = 0; i < numbered.size(); ++i)
+    if (parallel::is_collective_along(numbered.node(i), parallel::kModelAxis))
+      slot = std::max(slot, numbered.node(i).attrs.get_int("slot") + 1);
+  return numbered;
+}
+
+std::int64_t first_train_slot() { return plan::kSlotGraph; }
+std::int64_t first_eval_slot() { return plan::kSlotGraph + kHalf; }
 
 Result<Graph> forward_graph(const Graph& eval, const std::vector<std::string>& outputs) {
   return graph::eliminate_dead_code(eval, outputs);

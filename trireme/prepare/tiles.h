@@ -49,6 +49,24 @@ Result<graph::Graph> tile_of_train(const job::Job& job, const graph::Graph& whol
 Result<graph::Graph> tile_of_eval(const job::Job& job, const graph::Graph& whole, const plan::Plan& plan,
                                   int tile);
 
+// The graphs of a segment of a model that is cut in its depth too: values that come from other segments, or
+// go there, are whole on every tile.
+struct SegmentTiles {
+  std::int32_t tiles = 1;
+  parallel::AxisCosts costs;
+  std::map<std::string, op::AxisCut> cuts = {};  // of the variables; others are whole
+};
+// How the nodes are cut where variables lie so, by the style and the rest by price.
+Result<parallel::StoredOptions> choose_segment(const job::Job& job, const graph::Graph& segment,
+                                               const SegmentTiles& over);
+// The graph of a tile; the collectives have slots from `slot` on, which becomes the next that is free.
+Result<graph::Graph> tile_of_segment(const job::Job& job, const graph::Graph& segment,
+                                     const parallel::StoredOptions& stored, const plan::Plan& plan, int tile,
+                                     std::int64_t& slot);
+// The first slots of train and of evaluation graphs.
+std::int64_t first_train_slot();
+std::int64_t first_eval_slot();
+
 // Graphs of a trained model, which nobody trains further: an evaluation graph with some of its outputs, cut
 // over tiles that need not be those of the run.
 struct ForwardTiles {

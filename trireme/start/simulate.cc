@@ -37,28 +37,30 @@ std::shared_ptr<const cost::Rates> rates_of(const SimulateOptions& options) {
   return rates;
 }
 
-// Ranks of a phantom cluster share one compiled plan, by their position along the model axis: a thousand
-// copies would not fit.
-using PreparedTiles = std::vector<std::shared_ptr<const prepare::Prepared>>;
-Result<PreparedTiles> prepare_shared(const SimulateOptions& options, const data::Dataset& data) {
+// Ranks of a phantom cluster share one compiled plan, by their place in a replica: a thousand copies would
+// not fit.
+using PreparedPlaces = std::vector<std::shared_ptr<const prepare::Prepared>>;
+Result<PreparedPlaces> prepare_shared(const SimulateOptions& options, const data::Dataset& data) {
   const parallel::Mesh mesh = job::roles_of(options.job).mesh;
   prepare::PrepareOptions prepare_options;
   prepare_options.replicas = mesh.num_replicas();
   prepare_options.tiles = job::tiles_of(options.job);
+  prepare_options.stages = job::stages_of(options.job);
   prepare_options.compute_threads = threads_of(options);
   prepare_options.transport = "inproc";
   prepare_options.machine = options.machine;
   prepare_options.link = options.link;
   prepare_options.rates = rates_of(options);
   TR_ASSIGN_OR_RETURN(const model::ModelInput input, job::model_input(options.job, data));
-  PreparedTiles tiles;
-  for (int tile = 0; tile < prepare_options.tiles; ++tile) {
-    prepare_options.tile = tile;
+  PreparedPlaces places;
+  for (int place = 0; place < prepare_options.stages * prepare_options.tiles; ++place) {
+    prepare_options.stage = place / prepare_options.tiles;
+    prepare_options.tile = place % prepare_options.tiles;
     TR_ASSIGN_OR_RETURN(auto prepared, prepare::prepare(options.job, input, prepare_options));
-    if (tile == 0) prepare_options.fixed = std::make_shared<const plan::Plan>(prepared->plan);
-    tiles.push_back(std::move(prepared));
+    if (place == 0) prepare_options.fixed = std::make_shared<const plan::Plan>(prepared->whole_plan());
+    places.push_back(std::move(prepared));
   }
-  return tiles;
+  return places;
 }
 
 }  // namespace
@@ -105,7 +107,7 @@ SimulateReport simulate_training(const SimulateOptions& given, std::shared_ptr<c
     }
     data = std::move(*phantom);
   }
-  PreparedTiles prepared;
+  PreparedPlaces prepared;
   if (options.phantom) {
     auto shared = prepare_shared(options, *data);
     if (!shared.ok()) {

@@ -13,13 +13,17 @@ namespace trireme::train {
 using runtime::Task;
 
 Task<Status> LockStepWorker::restore() {
+  if (lines_->stages() != nullptr && !rt_.is_phantom()) {
+    TR_CO_ASSIGN_OR_RETURN(rows_of_stages_,
+                           co_await engine::learn_rows(rt_, *lines_->stages(), replica_->shard_state()));
+  }
   if (start_.resumed) {
     TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors tensors, replica_->state());
     TR_CO_ASSIGN_OR_RETURN(const engine::HeldState state, replica_->held(tensors));
     TR_CO_RETURN_IF_ERROR(co_await engine::restore_pieces(rt_, group_, start_.stored, state,
                                                           {plan::kSlotRestore, 0, "restore"}));
     account_.resume();
-    const engine::HeldState rows = engine::held_shards(*replica_, group_);
+    const engine::HeldState rows = engine::held_shards(*replica_, group_, rows_of_stages_);
     TR_CO_RETURN_IF_ERROR(
         co_await engine::restore_shard_state(rt_, group_, start_.stored, rows, plan().chosen_at > 0));
     TR_CO_ASSIGN_OR_RETURN(leases_, data::LeaseBook::from_cursor(start_.cursor));
@@ -203,7 +207,8 @@ Task<Status> LockStepWorker::checkpoint() {
                     broken, at().steps);
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors state, replica_->saved(true));
   TR_CO_ASSIGN_OR_RETURN(engine::HeldState held, replica_->held(state));
-  const engine::HeldState all = engine::join(std::move(held), engine::held_shards(*replica_, group_));
+  const engine::HeldState all =
+      engine::join(std::move(held), engine::held_shards(*replica_, group_, rows_of_stages_));
   co_return co_await account_.save(group_, all, leases_.cursor());
 }
 

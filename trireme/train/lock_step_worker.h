@@ -87,6 +87,7 @@ class LockStepWorker {
   data::LeaseBook leases_;
   RunAccount account_;
   std::unique_ptr<engine::MeshLines> lines_;
+  std::vector<engine::RowsOfStage> rows_of_stages_;     // empty: there is one stage
   std::shared_ptr<comm::AxisExchange> model_exchange_;  // null: activations pass through the host, or stay
   std::shared_ptr<comm::DeviceSum> device_sum_;  // null: gradients are added on the host, or not at all
   std::unique_ptr<engine::Replica> replica_;

@@ -46,6 +46,10 @@ std::shared_ptr<const cost::Rates> gpu_rates(const RankContext& c) {
 
 }  // namespace
 
+std::size_t place_in_replica(const prepare::PrepareOptions& options) {
+  return static_cast<std::size_t>(options.stage * options.tiles + options.tile);
+}
+
 prepare::PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
   prepare::PrepareOptions options;
   const parallel::Mesh mesh = job::roles_of(c.job).mesh;
@@ -180,7 +184,7 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
     }
   }
   if (!c.prepared.empty()) {
-    state.prepared = c.prepared[static_cast<std::size_t>(options.tile)];
+    state.prepared = c.prepared[place_in_replica(options)];
   } else if (options.fixed != nullptr) {
     TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(*c.rt, c.job, *c.data, options));
   } else {
@@ -250,7 +254,7 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
     co_return state;
   }
   if (!c.prepared.empty()) {
-    state.prepared = c.prepared[static_cast<std::size_t>(prepare_options(c, group).tile)];
+    state.prepared = c.prepared[place_in_replica(prepare_options(c, group))];
     if (c.rt->is_phantom()) co_return state;
   }
   TR_CO_ASSIGN_OR_RETURN(const Json json, parse_json(*sent, "the plan from rank 0"));

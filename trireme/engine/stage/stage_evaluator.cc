@@ -1,7 +1,6 @@
 #include "trireme/engine/stage/stage_evaluator.h"
 
 #include "trireme/data/prefetch.h"
-#include "trireme/plan/slots.h"
 #include "trireme/tensor/host_zeros.h"
 
 namespace trireme::engine {
@@ -36,6 +35,7 @@ Status StageEvaluator::make_executions() {
   for (const prepare::StageSegment& s : stages().segments) {
     exec::ExecutionOptions options;
     options.variables = o_.variables;
+    options.host_ops = o_.host_ops;
     const auto& crossings = stages().eval;
     for (std::size_t i = 0; i < crossings.size(); ++i)
       if (crossings[i].from == s.index) options.bindings[crossings[i].name] = values_[i];
@@ -44,6 +44,7 @@ Status StageEvaluator::make_executions() {
       if (crossings[i].from != s.index && s.eval->graph().find_input(crossings[i].name))
         TR_RETURN_IF_ERROR(execution->feed(crossings[i].name, values_[i]));
     TR_RETURN_IF_ERROR(prepare::feed_batch(*execution, s.eval->graph(), o_.prepared->input, batch_));
+    TR_RETURN_IF_ERROR(prepare::feed_tile(*execution, s.eval->graph(), o_.prepared->tile));
     executions_.push_back(std::move(execution));
   }
   return {};
@@ -80,9 +81,8 @@ Task<Status> StageEvaluator::pass(std::int64_t step, std::int64_t batch, std::in
     comm::Call call;
     call.step = static_cast<std::uint32_t>(step);
     call.iteration = static_cast<std::uint16_t>(batch);
-    call.slot = static_cast<std::uint16_t>(plan::kSlotGraph + plan::kGraphSlots / 2 +
-                                           static_cast<int>(i) * stages().timetable.chain() +
-                                           stages().virtual_stage_of(from));
+    call.slot = static_cast<std::uint16_t>(
+        stages().eval_slots[i][static_cast<std::size_t>(stages().virtual_stage_of(from))]);
     call.label = fmt::format("activations of an evaluation, batch {}, stage {}", batch,
                              stages().virtual_stage_of(sends ? from : from + 1));
     const int peer = stages().stage_of(sends ? from + 1 : from);
@@ -93,7 +93,7 @@ Task<Status> StageEvaluator::pass(std::int64_t step, std::int64_t batch, std::in
 }
 
 Status StageEvaluator::read(std::size_t segment, std::int64_t batch, std::span<float> results) const {
-  if (rt_.is_phantom()) return {};
+  if (rt_.is_phantom() || o_.prepared->tile > 0) return {};  // every tile has them
   const std::pair<const char*, std::int64_t> outputs[] = {{"loss", 0}, {"correct", 1}};
   for (const auto& [name, place] : outputs) {
     if (!stages().segments[segment].eval->graph().find_output(name)) continue;
@@ -109,11 +109,12 @@ Task<Status> StageEvaluator::run(std::int64_t step, Part part, BatchRange range,
   const auto& own = stages().segments;
   for (std::int64_t batch = range.begin; batch < range.end; ++batch) {
     TR_CO_RETURN_IF_ERROR(co_await fill(samples, batch));
+    const exec::RunOptions how{.number = static_cast<std::uint64_t>(batch)};
     for (std::size_t s = 0; s < own.size(); ++s) {
       const std::int32_t g = own[s].index;
       const bool comes = g > 0 && stages().find(g - 1) == nullptr;
       if (comes) TR_CO_RETURN_IF_ERROR(co_await pass(step, batch, g - 1, false));
-      TR_CO_RETURN_IF_ERROR(co_await executions_[s]->run());
+      TR_CO_RETURN_IF_ERROR(co_await executions_[s]->run(how));
       TR_CO_RETURN_IF_ERROR(read(s, batch, results));
       const bool goes = g + 1 < o_.prepared->plan.segments && stages().find(g + 1) == nullptr;
       if (goes) TR_CO_RETURN_IF_ERROR(co_await pass(step, batch, g, true));

@@ -18,6 +18,7 @@ struct StageEvaluatorOptions {
   exec::Variables* variables = nullptr;
   std::shared_ptr<const data::Dataset> data;
   comm::Group* line = nullptr;  // along the stage axis; null: all segments are here
+  exec::HostOps host_ops = {};
 };
 
 // On the loop of one Runtime; all that the options point to outlives it.

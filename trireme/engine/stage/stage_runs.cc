@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "trireme/comm/sum/segment_sum.h"
-#include "trireme/plan/slots.h"
+#include "trireme/tensor/host_zeros.h"
 
 namespace trireme::engine {
 
@@ -77,8 +77,20 @@ void StageRuns::give_slots() {
   for (std::size_t s = 0; s < own_.size(); ++s) own_[s].slots.resize(taken[s]);
 }
 
+Status StageRuns::make_gradients() {
+  gradients_.resize(o_.sums->size());
+  for (const prepare::StageSegment& s : stages().segments)
+    for (const std::size_t b : s.buckets) {
+      const comm::GradientSum& sum = *(*o_.sums)[b];
+      if (!gradients_[b].is_null() || dynamic_cast<const comm::SegmentSum*>(&sum) != nullptr) continue;
+      Device& device = rt_.is_phantom() ? phantom_device() : cpu_device();
+      TR_ASSIGN_OR_RETURN(gradients_[b], allocate_zeros(device, sum.memory(0).type()));
+    }
+  return {};
+}
+
 Status StageRuns::make_slots() {
-  StageSlotOptions options{o_.prepared, o_.weights, o_.sums, scratch_, o_.host_ops};
+  StageSlotOptions options{o_.prepared, o_.weights, o_.sums, &gradients_, scratch_, o_.host_ops};
   for (Own& own : own_)
     for (StageSlot& slot : own.slots) {
       TR_ASSIGN_OR_RETURN(slot, make_stage_slot(rt_, options, own.stage));
@@ -95,6 +107,7 @@ Status StageRuns::take_shards(collective::LeafRun run) {
   TR_ASSIGN_OR_RETURN(actions_, build_timetable(spec, stages().stage));
   std::erase_if(actions_, [](const auto& a) { return a.phase == Phase::kUpdate; });
   TR_RETURN_IF_ERROR(make_virtual_stages());
+  TR_RETURN_IF_ERROR(make_gradients());
   give_slots();
   return make_slots();
 }
@@ -147,12 +160,13 @@ void StageRuns::ask() {
 // Both neighbors along the chain know the virtual stage that sends.
 comm::Call StageRuns::message(Index i, const SlotValue& value, bool back, bool sends) const {
   const std::int32_t own = action(i).virtual_stage, from = sends ? own : back ? own + 1 : own - 1;
-  const std::size_t chain = static_cast<std::size_t>(stages().timetable.chain());
   comm::Call call;
   call.step = static_cast<std::uint32_t>(step_);
   call.iteration = static_cast<std::uint16_t>(action(i).micro_batch);
-  const std::size_t number = (value.number * chain + static_cast<std::size_t>(from)) * 2 + (back ? 1 : 0);
-  call.slot = static_cast<std::uint16_t>(plan::kSlotGraph + number);
+  // A gradient is sent by the stage behind the end that it passes.
+  const std::int32_t end = back ? from - 1 : from;
+  call.slot = static_cast<std::uint16_t>(stages().train_slots[value.number][static_cast<std::size_t>(end)] +
+                                         (back ? 1 : 0));
   call.label = fmt::format("{}, micro-batch {}, stage {}", back ? "gradients" : "activations",
                            action(i).micro_batch, own);
   return call;
@@ -218,11 +232,13 @@ Status StageRuns::look_at_loss(Index i, const exec::Execution& execution,
   if (rt_.is_phantom()) return {};
   float* const metrics = o_.vote->metrics(static_cast<std::size_t>(action(i).micro_batch)).data<float>();
   const std::pair<const char*, std::size_t> outputs[] = {{"loss", 0}, {"correct", 1}};
+  const bool counts = o_.prepared->tile == 0;  // every tile has them
   for (const auto& [name, place] : outputs) {
     if (!segment.train->graph().find_output(name)) continue;
     TR_ASSIGN_OR_RETURN(const Tensor value, execution.fetch(name));
-    metrics[place] = *value.data<float>();
-    if (place == 0 && !o_.skips && !std::isfinite(metrics[place])) broken_ = action(i).micro_batch;
+    const float now = *value.data<float>();
+    if (counts) metrics[place] = now;
+    if (place == 0 && !o_.skips && !std::isfinite(now)) broken_ = action(i).micro_batch;
   }
   return {};
 }
@@ -244,13 +260,33 @@ Status StageRuns::collect(const exec::Execution& execution, const prepare::Stage
   return {};
 }
 
+Task<void> StageRuns::keep(std::size_t bucket, std::size_t place) {
+  const Tensor from = gradients_[bucket], to = (*o_.sums)[bucket]->memory(place);
+  const double bytes = 2 * static_cast<double>(from.type().num_bytes());
+  co_await rt_.compute(
+      {.flops = 0, .bytes = bytes},
+      [&](runtime::ComputeContext&) { std::memcpy(to.raw(), from.raw(), from.type().num_bytes()); }, 1,
+      "keep a micro-batch");
+}
+
+// Where backward wrote a bucket's gradients.
+Tensor StageRuns::made(std::size_t bucket, std::int32_t segment) const {
+  auto* const sum = dynamic_cast<comm::SegmentSum*>((*o_.sums)[bucket].get());
+  return sum != nullptr ? sum->memory_of(segment) : gradients_[bucket];
+}
+
 Task<Status> StageRuns::add_gradients(Index i, std::size_t segment) {
   const prepare::StageSegment& own = *own_[states_[i].own].stage.segments[segment];
   for (const std::size_t b : own.buckets) {
-    auto& sum = dynamic_cast<comm::SegmentSum&>(*(*o_.sums)[b]);
     if (!rt_.is_phantom())
-      TR_CO_RETURN_IF_ERROR(collect(*slot_of(i).executions[segment], own, b, sum.memory_of(own.index)));
-    co_await sum.add(own.index);
+      TR_CO_RETURN_IF_ERROR(collect(*slot_of(i).executions[segment], own, b, made(b, own.index)));
+    comm::GradientSum& sum = *(*o_.sums)[b];
+    if (auto* const of_segments = dynamic_cast<comm::SegmentSum*>(&sum)) {
+      co_await of_segments->add(own.index);
+    } else {
+      Task<void> kept = keep(b, static_cast<std::size_t>(action(i).micro_batch));
+      co_await std::move(kept);
+    }
   }
   if (action(i).micro_batch + 1 == static_cast<int>(num_micro_batches_)) o_.on_done(own.index);
   co_return Status();

@@ -64,6 +64,7 @@ class StageRuns {
   const parallel::TimetableAction& action(Index i) const { return actions_[i]; }
   StageSlot& slot_of(Index i) { return own_[states_[i].own].slots[states_[i].slot]; }
   Status make_virtual_stages();
+  Status make_gradients();
   Status make_slots();
   void give_slots();
 
@@ -80,6 +81,8 @@ class StageRuns {
   runtime::Task<Status> run_phase(Index i, const prepare::BatchTensors& batch);
   Status collect(const exec::Execution& execution, const prepare::StageSegment& segment, std::size_t bucket,
                  const Tensor& into) const;
+  Tensor made(std::size_t bucket, std::int32_t segment) const;
+  runtime::Task<void> keep(std::size_t bucket, std::size_t place);
   runtime::Task<Status> add_gradients(Index i, std::size_t segment);
   Status look_at_loss(Index i, const exec::Execution& execution, const prepare::StageSegment& segment);
   void spawn_sends(Index i);
@@ -88,6 +91,9 @@ class StageRuns {
   const StageRunsOptions o_;
   std::vector<Own> own_;
   Buffer scratch_;
+  // Where backward writes, per bucket that is not added as micro-batches come: encoders keep something of
+  // each of them.
+  std::vector<Tensor> gradients_;
   parallel::StageActions actions_;  // updates left out
   std::vector<ActionState> states_;
   std::size_t num_micro_batches_ = 0;

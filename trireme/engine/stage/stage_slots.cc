@@ -81,8 +81,7 @@ class SlotMaker {
     for (const std::size_t b : segment.buckets) {
       const plan::Bucket& bucket = o_.prepared->plan.buckets[b];
       auto* const sum = dynamic_cast<comm::SegmentSum*>((*o_.sums)[b].get());
-      TR_CHECK(sum != nullptr, "bucket {} of a segment is added in another way", b);
-      const Tensor memory = sum->memory_of(segment.index);
+      const Tensor memory = sum != nullptr ? sum->memory_of(segment.index) : (*o_.gradients)[b];
       for (std::size_t p = 0; p < bucket.parameters.size(); ++p) {
         const auto& early = segment.early;
         if (std::find(early.begin(), early.end(), bucket.parameters[p]) != early.end()) continue;

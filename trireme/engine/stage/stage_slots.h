@@ -36,6 +36,7 @@ struct StageSlotOptions {
   const prepare::Prepared* prepared = nullptr;
   Weights* weights = nullptr;
   const BucketSums* sums = nullptr;
+  const std::vector<Tensor>* gradients = nullptr;  // StageRuns::gradients_
   Buffer scratch = {};
   exec::HostOps host_ops = {};
 };

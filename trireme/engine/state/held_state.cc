@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trireme/base/check.h"
 #include "trireme/io/shards.h"
 
 namespace trireme::engine {
@@ -117,23 +118,33 @@ HeldState hold_whole(const io::NamedTensors& tensors, int world, int rank, const
 }
 
 HeldState hold_rows(const comm::NamedState& own, const std::vector<collective::LeafRun>& owners,
-                    const parallel::Mesh& mesh, int rank) {
+                    const parallel::Mesh& mesh, int rank, const std::vector<RowsOfStage>& of_stages) {
   HeldState out;
   out.all.mesh = mesh;
   out.rank = rank;
   std::int64_t rows = 0;
   for (const collective::LeafRun& run : owners) rows += run.count;
   const std::int64_t tiles = mesh.size_of(parallel::kModelAxis);
-  for (const auto& [name, tensor] : own) {
+  std::vector<RowsOfStage> all = of_stages;
+  for (const auto& [name, tensor] : own)
+    if (of_stages.empty()) all.push_back({name, tensor.dtype(), tensor.shape()[1]});
+  for (const RowsOfStage& of : all) {
     parallel::StateTensor& t = out.all.tensors.emplace_back();
-    t.name = "shard/" + name;
-    t.whole = {tensor.dtype(), {rows, tiles * tensor.shape()[1]}};
+    t.name = "shard/" + of.name;
+    t.whole = {of.dtype, {rows, tiles * of.columns}};
     t.layout = parallel::Layout::replicate(out.all.mesh);
-    for (std::size_t axis = 0; tiles > 1 && axis < mesh.axes.size(); ++axis)
-      if (mesh.axes[axis].name == parallel::kModelAxis) t.layout.axes[axis] = parallel::AxisLayout::shard(1);
+    for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) {
+      const std::string& along = mesh.axes[axis].name;
+      if (along == parallel::kModelAxis && tiles > 1) t.layout.axes[axis] = parallel::AxisLayout::shard(1);
+      if (along == parallel::kStageAxis) t.layout.axes[axis] = parallel::AxisLayout::at({of.stage});
+    }
     t.rows = owners;
     HeldTensor& held = out.own.emplace_back();
-    if (!pieces_held(out.all, out.size() - 1, rank).empty()) held.pieces.push_back(tensor);
+    if (pieces_held(out.all, out.size() - 1, rank).empty()) continue;
+    const auto memory =
+        std::find_if(own.begin(), own.end(), [&](const auto& named) { return named.first == of.name; });
+    TR_CHECK(memory != own.end(), "'{}' is of another rank", t.name);
+    held.pieces.push_back(memory->second);
   }
   return out;
 }

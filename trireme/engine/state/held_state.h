@@ -52,9 +52,16 @@ Result<HeldState> hold_laid_out(const std::vector<LaidOutTensor>& tensors, const
 // Replicas of whole tensors on every one of `world` ranks.
 HeldState hold_whole(const io::NamedTensors& tensors, int world, int rank, const IsShared& is_shared = {});
 // State of logical shards, [shards of this rank, elements] each: "shard/<name>", whose rows the owners hold.
-// Along the model axis every tile has as many columns of its own.
+// Along the model axis every tile has as many columns of its own. Along the stage axis every stage has state
+// of its own, which all ranks then know of: `of_stages`.
+struct RowsOfStage {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::int64_t columns = 0;
+  int stage = 0;
+};
 HeldState hold_rows(const comm::NamedState& own, const std::vector<collective::LeafRun>& owners,
-                    const parallel::Mesh& mesh, int rank);
+                    const parallel::Mesh& mesh, int rank, const std::vector<RowsOfStage>& of_stages = {});
 // Whole tensors that rank `owners[i]` alone holds: `types` of all ranks, `memory` of this one, in that order.
 struct OwnedTensor {
   std::string name;

@@ -17,10 +17,10 @@ using graph::Node;
 // What a core of an ordinary machine does. Backward is twice the work.
 constexpr double kFlopsPerSecond = 5e10, kBytesPerSecond = 1e10, kPasses = 3;
 
-// The outermost scope of a node; empty: it was built in none.
-std::string scope_of(const Node& node) {
-  const std::size_t end = node.name.find('/');
-  return end == std::string::npos ? std::string() : node.name.substr(0, end);
+// The outermost scope of a name; empty: it was given in none.
+std::string scope_of(const std::string& name) {
+  const std::size_t end = name.find('/');
+  return end == std::string::npos ? std::string() : name.substr(0, end);
 }
 
 // Nodes that follow from what is fed and is no variable.
@@ -51,14 +51,14 @@ std::vector<std::string> names_of(const LayerList& list) {
 LayerList layers_of(const Graph& forward) {
   const std::vector<bool> of_samples = nodes_of_samples(forward);
   std::set<std::string> with_variables;
-  for (const auto& [name, v] : forward.variables()) with_variables.insert(scope_of(forward.node(v.node)));
+  for (const auto& [name, v] : forward.variables()) with_variables.insert(scope_of(name));
   LayerList out;
   out.layer_of.assign(of_samples.size(), -1);
   for (std::int32_t i = 0; i < forward.size(); ++i) {
     const Node& node = forward.node(i);
     const auto at = static_cast<std::size_t>(i);
     if (!of_samples[at] || node.def->has(op::kFeed)) continue;
-    std::string scope = scope_of(node);
+    std::string scope = scope_of(node.name);
     if (!with_variables.contains(scope)) scope.clear();
     if (out.layers.empty())
       out.layers.push_back({scope, i});

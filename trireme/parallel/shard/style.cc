@@ -423,4 +423,14 @@ Status restrict_to(const StyleRow* style, const std::vector<LayoutPin>& pins, co
   return {};
 }
 
+void restrict_nodes(const StyleRow* style, const graph::Graph& graph, ShardRequest& request) {
+  if (style == nullptr || style->allows_node == nullptr) return;
+  const NodeOptions options(graph, request.axis);
+  request.allowed = [style, ruled = was_cut(graph) ? RuledNodes() : ruled_nodes(graph, options),
+                     parts = request.axis.num_parts](const graph::Node& node, const LayoutOption& option) {
+    return node.def == &op::kVariable ||
+           style->allows_node(node, option, parts, ruled.contains({node.def, node.name}));
+  };
+}
+
 }  // namespace trireme::parallel

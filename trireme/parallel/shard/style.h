@@ -64,4 +64,7 @@ bool matches(std::string_view pattern, std::string_view name);
 Status restrict_to(const StyleRow* style, const std::vector<LayoutPin>& pins, const graph::Graph& graph,
                    ShardRequest& request);
 
+// What of that is about nodes other than variables: of a graph that is part of one that the style fits.
+void restrict_nodes(const StyleRow* style, const graph::Graph& graph, ShardRequest& request);
+
 }  // namespace trireme::parallel
