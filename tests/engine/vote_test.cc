@@ -37,7 +37,7 @@ Task<void> vote_once(runtime::Runtime& rt, comm::Group& group, Wishes wishes, Vo
     input.step = step;
     input.stop_wanted = group.rank() == wishes.stops;
     input.save_wanted = group.rank() == 0 && wishes.saves;
-    vote.say(group.rank() != wishes.breaks, wishes.squares);
+    vote.say(group.rank() != wishes.breaks, {wishes.squares});
     const Status cast = co_await vote.cast(input, owners);
     EXPECT_TRUE(cast.ok()) << cast.to_string();
   }

@@ -142,17 +142,27 @@ TEST(Holdings, RanksThatHoldTheSameAreThoseThatDifferAlongAxesThatDoNotCut) {
   EXPECT_EQ(holders(h, 0, 4), (std::vector<int>{1, 4}));
   EXPECT_EQ(holders(h, 1, 4), (std::vector<int>{3, 4, 5}));
   EXPECT_EQ(holders(h, 4, 4), (std::vector<int>{4}));
-  EXPECT_EQ(holders(h, 6, 5), (std::vector<int>{3, 4, 5}));
-  EXPECT_EQ(holders(h, 7, 4), (std::vector<int>{4}));
+  EXPECT_EQ(holders(h, 6, 4), (std::vector<int>{1, 4}));
+  EXPECT_EQ(holders(h, 7, 5), (std::vector<int>{3, 5}));
+  EXPECT_EQ(holders(h, 9, 5), (std::vector<int>{3, 4, 5}));
+  EXPECT_EQ(holders(h, 10, 4), (std::vector<int>{4}));
   EXPECT_EQ(holders(h, h.tensors.size() - 1, 0), (std::vector<int>{4}));
 }
 
 TEST(Holdings, ShardsOfStateAreHeldByTheirOwners) {
   const Holdings h = example();
-  ASSERT_EQ(pieces_held(h, 6, 1).size(), 1U);
-  EXPECT_EQ(pieces_held(h, 6, 1)[0].to_text(), "shard/x[0:1, 0:4]");
-  EXPECT_EQ(pieces_held(h, 6, 3)[0].to_text(), "shard/x[1:3, 0:4]");
-  EXPECT_EQ(pieces_held(h, 7, 4)[0].to_text(), "shard/y[2:3, 3:6]");
+  ASSERT_EQ(pieces_held(h, 9, 1).size(), 1U);
+  EXPECT_EQ(pieces_held(h, 9, 1)[0].to_text(), "shard/x[0:1, 0:4]");
+  EXPECT_EQ(pieces_held(h, 9, 3)[0].to_text(), "shard/x[1:3, 0:4]");
+  EXPECT_EQ(pieces_held(h, 10, 4)[0].to_text(), "shard/y[2:3, 3:6]");
+}
+
+TEST(Holdings, TensorsLieAtSomePlacesOfAnAxis) {
+  const Holdings h = example();
+  for (int rank = 0; rank < 6; ++rank) {
+    EXPECT_EQ(pieces_held(h, 6, rank).empty(), rank % 3 != 1) << rank;
+    EXPECT_EQ(pieces_held(h, 7, rank).empty(), rank < 3 || rank == 4) << rank;
+  }
 }
 
 TEST(Holdings, OnlyAMeshWithoutCutsIsReplicated) {
@@ -179,9 +189,9 @@ TEST(Holdings, WhatMakesNoSenseIsRefused) {
   EXPECT_TRUE(
       has(message([](Holdings& h) { h.tensors[1].layout = *Layout::parse("partial(sum) replicate"); }),
           "partial values are no state"));
-  EXPECT_TRUE(has(message([](Holdings& h) { h.tensors[6].rows = {{0, 1}, {1, 1}}; }), "have 2 rows of 3"));
-  EXPECT_TRUE(has(message([](Holdings& h) { h.tensors[6].rows = {{0, 3}}; }), "for 1 replicas, the mesh 2"));
-  EXPECT_TRUE(has(message([](Holdings& h) { h.tensors[7].layout = *Layout::parse("replicate shard(0)"); }),
+  EXPECT_TRUE(has(message([](Holdings& h) { h.tensors[9].rows = {{0, 1}, {1, 1}}; }), "have 2 rows of 3"));
+  EXPECT_TRUE(has(message([](Holdings& h) { h.tensors[9].rows = {{0, 3}}; }), "for 1 replicas, the mesh 2"));
+  EXPECT_TRUE(has(message([](Holdings& h) { h.tensors[10].layout = *Layout::parse("replicate shard(0)"); }),
                   "has rows, which owners have"));
   EXPECT_TRUE(
       has(message([](Holdings& h) { h.tensors.back().only_rank = 6; }), "of rank 6, and there are 6"));

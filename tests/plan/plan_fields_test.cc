@@ -83,14 +83,21 @@ TEST(Plan, OfSeveralAxesComesBackWithItsMeshAndLayouts) {
   plan.segments = 3;
   plan.tile_owners = parallel::even_runs(4, 2);
   plan.segment_owners = parallel::even_runs(3, 3);
-  plan.layouts = {{"fc/weight", *parallel::Layout::parse("flat shard(1,3) replicate")}};
+  plan.segment_cuts = {"block2", "block5"};
+  plan.pipeline = "zb-h1";
+  plan.segment_train_cuts.resize(3);
+  plan.segment_eval_cuts = {{{"r>0"}, {0, 0}}, {}, {{"0>r"}, {0}}};
+  plan.layouts = {{"fc/weight", *parallel::Layout::parse("flat at(0,2) shard(1,3)")}};
   const Json json = to_json(plan);
   const Result<Plan> back = plan_from_json(json);
   ASSERT_TRUE(back.ok()) << back.status().to_string();
   EXPECT_EQ(to_json(*back), json);
   EXPECT_EQ(back->mesh().num_ranks(), 4 * 2 * 3);
-  EXPECT_EQ(back->mesh().rank_text(23), "rank 23 (data 3, model 1, stage 2)");
+  EXPECT_EQ(back->mesh().rank_text(23), "rank 23 (data 3, stage 2, model 1)");
   EXPECT_EQ(back->layouts, plan.layouts);
+  EXPECT_EQ(back->segment_cuts, plan.segment_cuts);
+  EXPECT_EQ(back->pipeline, "zb-h1");
+  EXPECT_EQ(back->segment_eval_cuts, plan.segment_eval_cuts);
 }
 
 TEST(Plan, WhoseMeshOwnersLayoutsAndSlotsDisagreeIsRefused) {

@@ -112,7 +112,7 @@ TEST(Segments, ReadOneParameterTwice) {
   const op::Value shared = b.variable("shared", DType::kF32, {4, 4});
   for (const char* name : {"a", "b", "c"}) {
     g.push_scope(name);
-    x = b.relu(*name == 'b' ? x : b.matmul(x, shared));
+    x = b.mul(*name == 'b' ? x : b.matmul(x, shared), b.variable("scale", DType::kF32, {2, 4}));
     g.pop_scope();
   }
   b.output("loss", b.sum(x));

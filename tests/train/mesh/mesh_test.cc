@@ -316,7 +316,7 @@ TEST(Mesh, RefusesWhatCannotGoAlongBeforeTheStart) {
       {"parallel.codec=factors", "parallel.codec"},
       {"parallel.codec=auto", "parallel.codec"},
       {"train.optimizer.kind=lars", "train.optimizer.kind"},
-      {"parallel.mesh=data=2,stage=2", "got axis 'stage'"},
+      {"parallel.mesh=data=2,staeg=2", "got axis 'staeg'"},
       {"parallel.mesh=model=2,data=2", "data first"},
       {"parallel.mesh=data=2;model=2", "a mesh is axes with their sizes"},
       {"parallel.style=tensr", "no style 'tensr'"},
