@@ -1,6 +1,7 @@
 // async - 1f1b that never drains: every micro-batch is followed by an update of its own. A micro-batch reads
 // the same weights forward and backward (weight stashing), so stage s keeps a version for each that is in
-// flight; its gradients are of weights that are up to stages - s - 1 updates old.
+// flight; its gradients are of weights that are stages - s - 1 updates old. With vertical sync all stages
+// read the version that the first one reads, stages - 1 updates old, and keep as many versions as it does.
 #include "trireme/parallel/pipeline/alternating.h"
 
 namespace trireme::parallel {
@@ -10,8 +11,11 @@ int update_every(const TimetableSpec&) { return 1; }
 StageActions build(const TimetableSpec& spec, int stage) {
   return alternate(spec, stage, {.warmup = spec.stages - stage}, 1);
 }
+int weight_versions(const TimetableSpec& spec, int stage) {
+  return stages_left(spec, spec.vertical_sync ? 0 : stage);
+}
 int version_read(const TimetableSpec& spec, int stage, int micro_batch) {
-  return std::max(0, micro_batch - (spec.stages - stage - 1));
+  return std::max(0, micro_batch - (spec.stages - (spec.vertical_sync ? 0 : stage) - 1));
 }
 
 }  // namespace
@@ -26,7 +30,7 @@ extern const TimetableRow kAsync{
     .build = build,
     .in_flight = stages_left,
     .receives_ahead = 0,
-    .weight_versions = stages_left,
+    .weight_versions = weight_versions,
     .version_read = version_read,
     .update_every = update_every,
     .bubble_seconds = fill_and_drain};

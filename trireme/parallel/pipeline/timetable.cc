@@ -56,6 +56,11 @@ Status check_timetable(const TimetableSpec& spec) {
         "[pipeline] micro-batches between updates: got {}, expected {} with timetable '{}'; use 2bw for "
         "another number",
         spec.update_every, row->update_every(spec), spec.kind);
+  if (spec.vertical_sync && spec.kind != "async")
+    return error(Code::kInvalid,
+                 "[pipeline] vertical sync with timetable '{}', whose stages read the same version as it is; "
+                 "leave it out, or use async",
+                 spec.kind);
   return row->applicable == nullptr ? Status() : row->applicable(spec);
 }
 

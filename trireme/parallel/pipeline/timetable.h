@@ -35,6 +35,8 @@ struct TimetableSpec {
   int micro_batches = 1;
   // 2bw: micro-batches whose gradients are added up for an update; 0: as many as stages.
   int update_every = 0;
+  // async: all stages read the same version of the weights for a micro-batch.
+  bool vertical_sync = false;
 
   int chain() const { return stages * virtual_stages; }
   int stage_of(int virtual_stage) const { return virtual_stage % stages; }
