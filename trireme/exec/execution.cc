@@ -45,6 +45,10 @@ std::vector<std::string> names_of(const std::vector<External>& externals) {
   return names;
 }
 
+Status take_variables(RunState& s, const Variables* variables);
+void place_values(RunState& s);
+void fill_slots(RunState& s);
+
 class ExecutionImpl final : public Execution {
  public:
   explicit ExecutionImpl(std::shared_ptr<RunState> state) : state_(std::move(state)) {
@@ -71,6 +75,17 @@ class ExecutionImpl final : public Execution {
       s.slots[slot] = s.value_at(v, value.buffer(), value.offset_bytes());
     s.values[at->value] = std::move(value);
     fed_[index] = true;
+    return {};
+  }
+
+  Status rebind(const Variables& variables) override {
+    RunState& s = *state_;
+    if (s.running) return error(Code::kInvalid, "[exec] rebind() while the graph runs; wait for run()");
+    if (s.gpu != nullptr)
+      return error(Code::kInvalid, "[exec] rebind() of a graph on a GPU, whose calls know their memory");
+    TR_RETURN_IF_ERROR(take_variables(s, &variables));
+    place_values(s);
+    fill_slots(s);
     return {};
   }
 

@@ -148,6 +148,9 @@ class Execution {
   // that reads it to the end of the last one that does. Type must match exactly. An input must be there when
   // the first phase that reads it runs.
   virtual Status feed(std::string_view input, Tensor value) = 0;
+  // From now on the variables lie elsewhere: same names and types. Between runs, and between the phases of
+  // one, whose values stay as they are. Not on a GPU (kInvalid).
+  virtual Status rebind(const Variables& variables) = 0;
   // Runs once. The first failing host op ends the run: strands not started are dropped, host calls under way
   // are cancelled, and everything that runs is drained.
   virtual runtime::Task<Status> run(RunOptions options) = 0;
