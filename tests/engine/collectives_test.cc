@@ -136,7 +136,8 @@ Task<Status> train_steps(Replica& replica, const job::Job& job, Trained& out) {
     if (!ran.ok()) co_return ran.status();
     out.losses.push_back(ran->loss);
   }
-  TR_CO_RETURN_IF_ERROR(co_await replica.drain());
+  const auto late = co_await replica.drain();
+  if (!late.ok()) co_return late.status();
   TR_CO_ASSIGN_OR_RETURN(out.test, co_await replica.evaluate(kSteps, Part::kTest));
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors model, replica.parameters());
   for (const auto& [name, tensor] : model)

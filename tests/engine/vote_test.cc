@@ -1,4 +1,4 @@
-#include "trireme/engine/vote.h"
+#include "trireme/engine/vote/vote.h"
 
 #include <gtest/gtest.h>
 

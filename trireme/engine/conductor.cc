@@ -182,10 +182,11 @@ Task<Status> Conductor::vote() {
     if (!in_lock_step())  // the rule may change gradients before they are looked at
       for (std::size_t b = 0; b < updates_.size(); ++b) TR_CO_RETURN_IF_ERROR(co_await exchange(b));
     TR_CO_ASSIGN_OR_RETURN(const GradientCheck own, co_await o_.updates->check());
-    o_.vote->say(own.finite, own.squares);
+    o_.votes->of(step_.step).say(own.finite, own.squares);
   }
-  TR_CO_RETURN_IF_ERROR(co_await o_.vote->cast(step_, *o_.owners));
-  const VoteOutcome& outcome = o_.vote->outcome();
+  TR_CO_RETURN_IF_ERROR(co_await o_.votes->cast(step_, *o_.owners));
+  if (o_.votes->lag()) co_return Status();  // it is known later
+  const VoteOutcome& outcome = o_.votes->of(step_.step).outcome();
   decided_.loss = outcome.loss;
   decided_.correct = outcome.correct;
   decided_.stop = outcome.stop;

@@ -13,7 +13,7 @@
 #include "trireme/engine/shard_runs.h"
 #include "trireme/engine/step_progress.h"
 #include "trireme/engine/updates.h"
-#include "trireme/engine/vote.h"
+#include "trireme/engine/vote/votes.h"
 #include "trireme/engine/weight_gathers.h"
 #include "trireme/plan/slots.h"
 #include "trireme/runtime/sync.h"
@@ -26,7 +26,7 @@ struct ConductorOptions {
   comm::Group* peers = nullptr;  // those that hold what this rank does
   agree::Agreement* rule = nullptr;
   const BucketSums* sums = nullptr;
-  Vote* vote = nullptr;
+  Votes* votes = nullptr;
   ShardRuns* runs = nullptr;
   Updates* updates = nullptr;
   WeightGathers* gathers = nullptr;

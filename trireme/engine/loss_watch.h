@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "trireme/engine/gpu_side.h"
-#include "trireme/engine/vote.h"
+#include "trireme/engine/vote/vote.h"
 #include "trireme/prepare/prepared.h"
 
 namespace trireme::engine {

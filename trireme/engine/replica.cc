@@ -259,11 +259,11 @@ Task<void> Replica::clear() {
 }
 
 // What encoders on a GPU keep is then where checkpoints look for it.
-Task<Status> Replica::drain() {
+Task<Result<std::vector<StepResult>>> Replica::drain() {
   TR_CO_RETURN_IF_ERROR(co_await state_->steps->conductor().wait_for_all());
   TR_CO_RETURN_IF_ERROR(co_await state_->gpu.wait_for_queue(state_->rt));
   for (const auto& sum : state_->sums) TR_CO_RETURN_IF_ERROR(sum->fetch_state());
-  co_return Status();
+  co_return co_await state_->steps->late_results();
 }
 
 Task<Status> Replica::settle() {

@@ -88,7 +88,7 @@ class Replica {
   // By parameter, f32 vectors: added to the sum of gradients of the next step. The same on all workers.
   Status add_to_next(const std::map<std::string, Tensor>& kept);
   // Everything under way has arrived and is applied. Call it before the weights are looked at.
-  runtime::Task<Status> drain();
+  runtime::Task<Result<std::vector<StepResult>>> drain();
   // Over samples shared among the ranks, after drain(); the same numbers everywhere. `step` names the
   // messages.
   runtime::Task<Result<EvalOutput>> evaluate(std::int64_t step, Part part);

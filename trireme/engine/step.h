@@ -1,6 +1,7 @@
 // What a step of a replica is told and what it tells.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,16 @@ struct StepInput {
   std::int64_t applied = 0;      // updates so far, skipped steps left out
   float learning_rate = 0;
   float velocity_factor = 1, momentum_kept = 1;
-  bool stop_wanted = false;  // this rank was asked to stop after the step
-  bool save_wanted = false;  // rank 0 alone: a checkpoint is due by time
+  bool stop_wanted = false;    // this rank was asked to stop after the step
+  bool save_wanted = false;    // rank 0 alone: a checkpoint is due by time
+  std::int64_t end_batch = 0;  // of the run; pipelines that never drain begin later batches too
+};
+
+// What all ranks learned of a step together.
+struct StepResult {
+  std::int64_t step = 0;
+  double loss = 0, correct = 0;
+  bool stop = false, save = false;
 };
 
 struct StepOutput {
@@ -30,6 +39,11 @@ struct StepOutput {
   bool save = false;     // rank 0 wants a checkpoint
   TimeNs compute_ns = 0, exposed_ns = 0, data_ns = 0;
   TimeNs axis_ns = 0;  // of exposed_ns: exchanges within the graphs
+  // Where steps overlap, loss, correct, stop and save are those of earlier steps, told here in order.
+  bool overlaps = false;
+  std::vector<StepResult> earlier = {};
+  // Updates between the weights that micro-batches read and those that they changed -> how many of them.
+  std::map<std::int64_t, std::int64_t> ages = {};
 };
 
 struct EvalOutput {

@@ -13,7 +13,7 @@ Result<std::unique_ptr<Steps>> Steps::make(runtime::Runtime& rt, StepsOptions op
   std::unique_ptr<Steps> steps(new Steps(rt, std::move(options)));
   for (const auto& sum : *steps->o_.sums) TR_RETURN_IF_ERROR(sum->take_shards(run));
   steps->make_loss();
-  TR_RETURN_IF_ERROR(steps->vote_->take_shards(run));
+  TR_RETURN_IF_ERROR(steps->votes_->take_shards(run));
   TR_RETURN_IF_ERROR(steps->make_updates());
   steps->make_runs();
   steps->make_gathers();
@@ -30,7 +30,7 @@ Result<std::unique_ptr<Steps>> Steps::make(runtime::Runtime& rt, StepsOptions op
 
 Status Steps::take_shards(collective::LeafRun run) {
   for (const auto& sum : *o_.sums) TR_RETURN_IF_ERROR(sum->take_shards(run));
-  TR_RETURN_IF_ERROR(vote_->take_shards(run));
+  TR_RETURN_IF_ERROR(votes_->take_shards(run));
   TR_RETURN_IF_ERROR(stages_ != nullptr ? stages_->take_shards(run) : runs_->take_shards(run));
   TR_ASSIGN_OR_RETURN(plan::StepProgram program, make_program(run));
   conductor_->set_program(std::move(program));
@@ -49,12 +49,19 @@ void Steps::make_loss() {
   ++coming_[static_cast<std::size_t>(parts.loss_after)];
   const bool alone = plan().timetable != plan::Timetable::kLockStep;
   comm::Group* const replica = o_.lines != nullptr ? o_.lines->parts() : nullptr;
-  vote_ = std::make_unique<Vote>(rt_, peers(), replica, plan().logical_shards, alone);
-  if (o_.prepared->stages != nullptr) vote_->cut_in_depth({plan().segments, plan().tiles, o_.prepared->tile});
+  const auto make = [&](plan::Slot slot) {
+    auto vote = std::make_unique<Vote>(rt_, peers(), replica, plan().logical_shards, alone, slot);
+    if (o_.prepared->stages != nullptr)
+      vote->cut_in_depth({plan().segments, plan().tiles, o_.prepared->tile});
+    return vote;
+  };
+  // The last stage is fewer steps ahead of the first than there are stages.
+  votes_ = std::make_unique<Votes>(rt_, make,
+                                   o_.prepared->never_drains() ? o_.prepared->stages->timetable.stages : 0);
   LossWatch::Options o;
   o.prepared = o_.prepared;
   o.gpu = o_.gpu;
-  o.vote = vote_.get();
+  o.vote = &votes_->of(0);
   o.skips = o_.job->train.nan == "skip" || o_.prepared->scale_update != nullptr;
   o.on_known = [this, part = parts.loss_after](std::size_t place) { has_come(place, part); };
   loss_ = LossWatch::make(rt_, std::move(o));
@@ -114,13 +121,15 @@ void Steps::make_stages() {
   o.sums = o_.sums;
   o.line = o_.lines != nullptr ? o_.lines->stages() : nullptr;
   o.host_ops = host_ops_->table();
-  o.vote = vote_.get();
+  o.votes = votes_.get();
   o.trace = o_.trace;
   o.skips = o_.job->train.nan == "skip" || o_.prepared->scale_update != nullptr;
-  o.on_done = [this](std::int32_t segment) {
-    for (std::int32_t part = 0; part <= plan().segments - segment; ++part)
-      for (std::size_t place = 0; place < vote_->num_shards(); ++place) conductor_->computed(place, part);
+  const auto tell = [this](std::int32_t last) {
+    for (std::int32_t part = 0; part <= last; ++part)
+      for (std::size_t place = 0; place < votes_->num_shards(); ++place) conductor_->computed(place, part);
   };
+  o.on_losses = [this, tell] { tell(o_.prepared->parts.loss_after); };
+  o.on_done = [this, tell](std::int32_t segment) { tell(prepare::part_of_segment(plan(), segment)); };
   stages_ = std::make_unique<StageRuns>(rt_, std::move(o));
 }
 
@@ -141,7 +150,7 @@ Status Steps::make_conductor(collective::LeafRun run) {
   o.peers = &peers();
   o.rule = o_.rule;
   o.sums = o_.sums;
-  o.vote = vote_.get();
+  o.votes = votes_.get();
   o.runs = runs_.get();
   o.updates = updates_.get();
   o.gathers = gathers_.get();
@@ -162,7 +171,7 @@ Status Steps::make_feed(collective::LeafRun run) {
                                                       !o_.prepared->statistics.empty()));
   o.shards = run;
   o.seed = static_cast<std::uint64_t>(o_.job->train.seed);
-  o.depth = static_cast<int>(o_.job->data.prefetch);
+  o.depth = static_cast<int>(o_.job->data.prefetch) + static_cast<int>(o_.prepared->steps_ahead());
   o.ahead = o_.gpu->ahead;
   TR_ASSIGN_OR_RETURN(feed_, BatchFeed::make(rt_, std::move(o)));
   return {};
@@ -196,15 +205,48 @@ void Steps::on_notice(std::size_t place, int notice, const std::shared_ptr<Event
   if (bucket >= 0) has_come(place, o_.prepared->parts.final_after[static_cast<std::size_t>(bucket)]);
 }
 
+// Those of later steps that begin before this one ends are held too.
+Task<Status> Steps::take_batches() {
+  const std::int64_t per_epoch = feed_->order().batches_per_epoch();
+  const auto most = static_cast<std::size_t>(o_.prepared->steps_ahead()) + 1;
+  while (held_.size() < most) {
+    StepInput later = now_.input;
+    const auto after = static_cast<std::int64_t>(held_.size());
+    if (now_.input.first_batch + after >= now_.input.end_batch) break;
+    TR_CO_ASSIGN_OR_RETURN(now_.batch, co_await feed_->next());
+    later.step += after;
+    later.num_samples = feed_->order().samples_in_batch((later.first_batch + after) % per_epoch);
+    finish_batch(later);
+    held_.push_back(now_.batch);
+  }
+  co_return Status();
+}
+
+Task<Status> Steps::run_overlapping(StepOutput& out) {
+  const TimeNs asked = rt_.now();
+  TR_CO_RETURN_IF_ERROR(co_await take_batches());
+  out.data_ns = rt_.now() - asked;
+  StageStep now;
+  now.step = now_.input.step;
+  now.end = now_.input.step + (now_.input.end_batch - now_.input.first_batch);
+  now.batches = held_;
+  TR_CO_RETURN_IF_ERROR(co_await stages_->run(now));
+  if (broken_place() >= 0) co_return Status();
+  held_.erase(held_.begin());
+  feed_->release();
+  out.ages = stages_->take_ages();
+  co_return Status();
+}
+
 // The batch was made for any step: its weights become shares of this one's mean.
-void Steps::finish_batch() {
+void Steps::finish_batch(const StepInput& step) {
   if (rt_.is_phantom()) return;
-  const std::int64_t samples = now_.input.num_samples;
+  const std::int64_t samples = step.num_samples;
   const float weight = samples > 0 ? 1.0F / static_cast<float>(samples) : 0.0F;
   const Result<Tensor> scale = o_.weights->variables().get(prepare::kLossScale);
   for (const prepare::BatchTensors& b : now_.batch) {
     for (float& w : b.weights.values<float>()) w *= weight;
-    *b.step.data<std::int64_t>() = now_.input.step;
+    *b.step.data<std::int64_t>() = step.step;
     if (scale.ok()) *b.loss_scale.data<float>() = *scale->data<float>();
   }
 }
@@ -232,13 +274,19 @@ Task<Status> Steps::run_shard(std::size_t place) {
 }
 
 Task<Status> Steps::run_batch() {
-  if (stages_ != nullptr) co_return co_await stages_->run(now_.input.step, now_.batch);
+  if (stages_ != nullptr) {
+    StageStep now;
+    now.step = now_.input.step;
+    now.batches = {&now_.batch, 1};
+    co_return co_await stages_->run(now);
+  }
   std::vector<Task<Status>> running;
   for (std::size_t s = 0; s < runs_->size(); ++s) running.push_back(run_shard(s));
   co_return co_await runtime::when_all(rt_, std::move(running));
 }
 
 Task<Status> Steps::run_batches(StepOutput& out) {
+  if (o_.prepared->never_drains()) co_return co_await run_overlapping(out);
   const std::int64_t count = now_.input.num_batches;
   for (std::int64_t i = 0; i < count; ++i) {
     const TimeNs asked = rt_.now();
@@ -248,7 +296,7 @@ Task<Status> Steps::run_batches(StepOutput& out) {
       out.data_ns += rt_.now() - asked;
       if (out.data_ns > 0) o_.trace->note("wait for data", "data", 0, asked);
       now_.batch = *next;
-      finish_batch();
+      finish_batch(now_.input);
       if (o_.one_batch && o_.gpu->mirror != nullptr) TR_CO_RETURN_IF_ERROR(keep_batch());
     }
     loss_->begin_batch(runs_->size());
@@ -258,7 +306,7 @@ Task<Status> Steps::run_batches(StepOutput& out) {
     if (!o_.one_batch) feed_->release();
     if (count == 1) continue;
     co_await runs_->add_batch(i == 0, i + 1 == count);
-    vote_->keep_batch(i == 0, i + 1 == count);
+    votes_->of(now_.input.step).keep_batch(i == 0, i + 1 == count);
   }
   co_return Status();
 }
@@ -292,7 +340,16 @@ Task<Status> Steps::fail(Status status) {
   status = co_await conductor_->fail(std::move(status));
   co_await gathers_->drained();
   if (stages_ != nullptr) co_await stages_->drained();
+  co_await votes_->drained();
   co_return status;
+}
+
+Task<Result<std::vector<StepResult>>> Steps::late_results() {
+  std::vector<StepResult> results;
+  const Status status = co_await votes_->wait_for_all(results);
+  if (!status.ok()) co_return co_await fail(status);
+  if (o_.prepared->never_drains()) co_await stages_->drained();
+  co_return results;
 }
 
 Task<Result<StepOutput>> Steps::run(StepInput input) {
@@ -310,6 +367,8 @@ Task<Result<StepOutput>> Steps::run(StepInput input) {
   // Bounded by the group: a lost, silent or stuck rank ends every sum with its verdict.
   if (plan().overlap != plan::Overlap::kFull) status = co_await conductor_->wait_for_all();
   if (status.ok()) status = co_await conductor_->wait_for_vote(out);
+  out.overlaps = votes_->lag();
+  if (status.ok() && out.overlaps) status = co_await votes_->wait_behind(now_.input.step, out.earlier);
   if (!status.ok()) co_return co_await fail(std::move(status));
   const TimeNs held = runs_->held_ns();
   out.axis_ns = met_ns();
@@ -334,7 +393,7 @@ Task<Result<StepOutput>> Steps::run_unit(StepInput input, std::span<const prepar
         co_await o_.whole->take_over(weights, plan::kSlotCheck, input.step, std::move(moved)));
   }
   const TimeNs may_compute = rt_.now();
-  finish_batch();
+  finish_batch(now_.input);
   loss_->begin_batch(runs_->size());
   Status status = co_await run_shard(0);
   if (status.ok() && loss_->broken_place() >= 0) status = co_await explain_broken_loss();

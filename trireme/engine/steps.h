@@ -48,6 +48,10 @@ class Steps {
   // One step of this worker alone, by its rule.
   runtime::Task<Result<StepOutput>> run_unit(StepInput input, std::span<const prepare::BatchTensors> batch);
 
+  // Where steps overlap: nothing is under way, and what came of steps that run() has not told yet. Of all
+  // ranks behind the same step.
+  runtime::Task<Result<std::vector<StepResult>>> late_results();
+
   BatchFeed& feed() { return *feed_; }
   Conductor& conductor() { return *conductor_; }
   WeightGathers& gathers() { return *gathers_; }
@@ -82,7 +86,7 @@ class Steps {
   Status make_feed(collective::LeafRun run);
 
   void begin(const StepInput& input);
-  void finish_batch();
+  void finish_batch(const StepInput& step);
   Status keep_batch();  // on the GPU
   void on_notice(std::size_t place, int notice, const std::shared_ptr<Event>& point);
   // Something of a part is there: a gradient, or what the vote needs of the loss.
@@ -90,6 +94,9 @@ class Steps {
   runtime::Task<Status> run_shard(std::size_t place);
   runtime::Task<Status> run_batches(StepOutput& out);
   runtime::Task<Status> run_batch();
+  // Where the pipeline never drains.
+  runtime::Task<Status> take_batches();
+  runtime::Task<Status> run_overlapping(StepOutput& out);
   TimeNs met_ns() const { return stages_ != nullptr ? stages_->waited_ns() : runs_->met_ns(); }
   // A shard of the batch whose loss is not a number; -1: none.
   int broken_place() const { return stages_ != nullptr ? stages_->broken_place() : loss_->broken_place(); }
@@ -102,10 +109,11 @@ class Steps {
   // Collectives and messages in the graphs: the first shards of all ranks run together, then the second ones.
   const std::unique_ptr<comm::HostOpTable> host_ops_;
   std::vector<int> coming_;  // per part: how many notices it has, and the loss
-  std::unique_ptr<Vote> vote_;
+  std::unique_ptr<Votes> votes_;
   std::unique_ptr<LossWatch> loss_;
   std::unique_ptr<Updates> updates_;
   std::unique_ptr<ShardRuns> runs_;
+  std::vector<std::span<const prepare::BatchTensors>> held_;  // of steps that have begun, where they overlap
   std::unique_ptr<StageRuns> stages_;  // instead of them, where the model is cut in its depth
   std::unique_ptr<WeightGathers> gathers_;
   std::unique_ptr<GradientTurns> turns_;

@@ -7,7 +7,7 @@
 
 #include "trireme/engine/bucket_sums.h"
 #include "trireme/engine/step.h"
-#include "trireme/engine/vote.h"
+#include "trireme/engine/vote/vote.h"
 #include "trireme/engine/weights.h"
 
 namespace trireme::engine {

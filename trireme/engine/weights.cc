@@ -76,7 +76,7 @@ void Weights::give_back_others(std::size_t bucket) {
 
 void Weights::take_others(std::size_t bucket) { others_[bucket].take_again(); }
 
-Status Weights::bind(exec::Variables& to, const std::vector<Tensor>& memory) const {
+Status Weights::bind(exec::Variables& to, const std::vector<Tensor>& memory, bool fills) const {
   for (std::size_t i = 0; i < prepared_.plan.buckets.size(); ++i) {
     const plan::Bucket& bucket = prepared_.plan.buckets[i];
     const auto part = [&](const TensorType& type, std::int64_t offset) {
@@ -90,7 +90,7 @@ Status Weights::bind(exec::Variables& to, const std::vector<Tensor>& memory) con
     for (std::size_t s = 0; s < bucket.statistics.size(); ++s) {
       TR_ASSIGN_OR_RETURN(const auto* found, find_named(prepared_.statistics, bucket.statistics[s]));
       const Tensor t = part(found->type, bucket.statistic_offsets[s]);
-      if (options_.fills) fill(t, found->initial);
+      if (fills) fill(t, found->initial);
       TR_RETURN_IF_ERROR(to.add(found->name, t));
     }
   }
@@ -134,7 +134,7 @@ Status Weights::make_variables() {
   } else if (vectors_.empty()) {
     TR_ASSIGN_OR_RETURN(vectors_, new_vectors());
   }
-  TR_RETURN_IF_ERROR(bind(variables_, vectors_));
+  TR_RETURN_IF_ERROR(bind(variables_, vectors_, options_.fills));
   for (const model::Parameter& p : prepared_.frozen) {
     TR_ASSIGN_OR_RETURN(Tensor t, allocate_zeros(device(), p.type));
     TR_RETURN_IF_ERROR(variables_.add(p.name, std::move(t)));
@@ -173,12 +173,20 @@ Status Weights::add_states() {
 
 Status Weights::make_agreed() {
   TR_ASSIGN_OR_RETURN(agreed_, new_vectors());
-  TR_RETURN_IF_ERROR(bind(agreed_variables_, agreed_));
+  TR_RETURN_IF_ERROR(bind(agreed_variables_, agreed_, options_.fills));
   for (const model::Parameter& p : prepared_.frozen) {
     TR_ASSIGN_OR_RETURN(Tensor same, variables_.get(p.name));
     TR_RETURN_IF_ERROR(agreed_variables_.add(p.name, std::move(same)));
   }
   return {};
+}
+
+Result<exec::Variables> Weights::variables_in(const std::vector<Tensor>& memory) const {
+  exec::Variables out;
+  TR_RETURN_IF_ERROR(bind(out, memory, false));
+  for (const std::string& name : variables_.names())
+    if (!out.get(name).ok()) TR_RETURN_IF_ERROR(out.add(name, *variables_.get(name)));
+  return out;
 }
 
 Status Weights::mirror_all() {

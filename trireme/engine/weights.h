@@ -39,6 +39,8 @@ class Weights {
   exec::Variables& judged() { return options_.with_agreed ? agreed_variables_ : variables_; }
   const std::vector<Tensor>& vectors() const { return vectors_; }  // per bucket
   const std::vector<Tensor>& agreed() const { return agreed_; }    // per bucket
+  // The variables with parameters and statistics in other memory, laid out as vectors().
+  Result<exec::Variables> variables_in(const std::vector<Tensor>& memory) const;
   bool fills() const { return options_.fills; }
   // Whether others use that memory too.
   bool is_shared(const Tensor& tensor) const;
@@ -70,7 +72,7 @@ class Weights {
   Result<std::vector<Tensor>> new_vectors() const;
   Status make_vectors();
   comm::Chunk own_part(std::size_t bucket) const;
-  Status bind(exec::Variables& to, const std::vector<Tensor>& memory) const;
+  Status bind(exec::Variables& to, const std::vector<Tensor>& memory, bool fills) const;
   Status make_variables();
   Status add_states();
   Status make_agreed();

@@ -9,6 +9,7 @@
 #include "trireme/job/job_parts.h"
 #include "trireme/job/roles.h"
 #include "trireme/model/optimizer_options.h"
+#include "trireme/parallel/pipeline/timetable.h"
 #include "trireme/parallel/shard/style.h"
 #include "trireme/plan/step_model.h"
 
@@ -160,6 +161,26 @@ void check_segments_rest(JobChecker& c, const Job& job) {
            "an optimizer that does not look at whole tensors" + why);
 }
 
+// Pipelines that never drain: no step waits for what all stages know.
+void check_overlapping_steps(JobChecker& c, const Job& job, const parallel::Mesh& mesh) {
+  const std::string pipeline = job.options.text(kPipeline);
+  const int stages = mesh.size_of(parallel::kStageAxis);
+  const std::string why =
+      fmt::format(" with parallel.pipeline = {}, whose stages never wait for each other", pipeline);
+  const std::int64_t micro = micro_batches_of(job);
+  c.expect(pipeline != "async" || micro == 1, kMicroBatches.name,
+           fmt::format("1, or 0{}; 2bw updates after several (here {})", why, micro));
+  c.expect(pipeline != "2bw" || micro >= stages, kMicroBatches.name,
+           fmt::format("{} or more with parallel.pipeline = 2bw: as many as there are stages, else two "
+                       "versions of the weights are not enough (here {})",
+                       stages, micro));
+  c.expect(job.train.optimizer.clip_norm == 0, "train.optimizer.clip_norm", "0" + why);
+  c.expect(job.train.precision != "f16", "train.precision",
+           "f32 or bf16" + why + ": its loss scale follows all gradients");
+  c.expect(job.train.nan == "stop", "train.nan", "stop" + why);
+  c.expect(job.options.integer(kZero) == 0, kZero.name, "0" + why);
+}
+
 // Stages, segments and micro-batches that fit each other.
 void check_stages(JobChecker& c, const Job& job, const parallel::Mesh& mesh) {
   const int stages = mesh.size_of(parallel::kStageAxis), replicas = mesh.num_replicas();
@@ -182,7 +203,20 @@ void check_stages(JobChecker& c, const Job& job, const parallel::Mesh& mesh) {
                        shards / std::max(1, replicas), shards, replicas, replicas == 1 ? "" : "s"));
   c.expect(micro <= 1 || segments > 1, kMicroBatches.name,
            fmt::format("0 without a stage axis; set parallel.mesh, such as data={},stage=2", replicas));
-  if (segments > 1) check_segments_rest(c, job);
+  const auto row = parallel::find_timetable_row(pipeline);
+  c.expect_ok(row.status(), kPipeline.name);
+  const bool drains = !row.ok() || (*row)->is_synchronous;
+  c.expect(pipeline == "async" || !job.options.flag(kVerticalSync), kVerticalSync.name,
+           fmt::format("false with parallel.pipeline = {}; it is for async", pipeline));
+  if (segments > 1) {
+    if (!drains) check_overlapping_steps(c, job, mesh);
+    return check_segments_rest(c, job);
+  }
+  for (const OptionSpec& spec : {kPipeline, kVirtualStages, kVerticalSync})
+    if (const OptionValue* given = job.options.find(spec.name))
+      c.expect(*given == spec.initial(), spec.name,
+               fmt::format("its default without a stage axis; set parallel.mesh, such as data={},stage=2",
+                           replicas));
 }
 
 void check_job_mesh(JobChecker& c, const Job& job) {

@@ -59,24 +59,34 @@ inline constexpr OptionSpec kZero{
     .range = {.least = 0, .most = 3},
     .decides_bits = false};
 
-inline constexpr std::string_view kPipelines[] = {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"};
-inline constexpr OptionSpec kPipeline{.name = "parallel.pipeline",
-                                      .default_value = "1f1b",
-                                      .doc =
-                                          "In which order the stages of parallel.mesh compute micro-batches: "
-                                          "gpipe, 1f1b, interleaved, zb-h1 or "
-                                          "zb-h2 (trireme inspect timetable). The bits are the same.",
-                                      .range = {.choices = kPipelines},
-                                      .decides_bits = false};
+inline constexpr std::string_view kPipelines[] = {"gpipe", "1f1b",  "interleaved", "zb-h1",
+                                                  "zb-h2", "async", "2bw"};
+inline constexpr OptionSpec kPipeline{
+    .name = "parallel.pipeline",
+    .default_value = "1f1b",
+    .doc =
+        "In which order the stages of parallel.mesh compute micro-batches (trireme inspect timetable). "
+        "gpipe, "
+        "1f1b, interleaved, zb-h1 and zb-h2 give the same bits. async and 2bw never drain, and learn from "
+        "gradients of older weights: async updates after every batch, which is one micro-batch; 2bw after "
+        "parallel.micro_batches.",
+    .range = {.choices = kPipelines},
+    .decides_bits = false};
 
 inline constexpr OptionSpec kMicroBatches{.name = "parallel.micro_batches",
                                           .default_value = std::int64_t{0},
                                           .doc =
                                               "Micro-batches of a replica, which follow each other through "
                                               "the stages; they are its logical shards. "
-                                              "0: as train.logical_shards says, or four per stage.",
+                                              "0: as train.logical_shards says, or four per stage; one with "
+                                              "parallel.pipeline = async.",
                                           .range = {.least = 0, .most = 65536},
                                           .decides_bits = false};
+
+inline constexpr OptionSpec kVerticalSync{
+    .name = "parallel.vertical_sync",
+    .default_value = false,
+    .doc = "parallel.pipeline = async: all stages read the same version of the weights for a micro-batch."};
 
 inline constexpr OptionSpec kVirtualStages{
     .name = "parallel.virtual_stages",
@@ -94,8 +104,8 @@ inline constexpr OptionSpec kSegments{
     .range = {.least = 0, .most = 4096}};
 
 // The table. In files they follow the fields of their sections.
-inline constexpr OptionSpec kJobOptions[] = {kEvents,        kColocate, kStyle,    kFcScheme,
-                                             kOverlapChunks, kZero,     kPipeline, kMicroBatches,
-                                             kVirtualStages, kSegments};
+inline constexpr OptionSpec kJobOptions[] = {kEvents,        kColocate,     kStyle,    kFcScheme,
+                                             kOverlapChunks, kZero,         kPipeline, kMicroBatches,
+                                             kVirtualStages, kVerticalSync, kSegments};
 
 }  // namespace trireme::job

@@ -130,6 +130,7 @@ CodedStart safe_start(const Job::Optimizer& o, const codec::SafeStart& safe) {
 
 bool uses_old_updates(const Job& job) {
   const Job::Parallel& p = job.parallel;
+  if (overlaps_steps(job)) return true;
   const auto row = agree::find_agreement(p.agreement);
   if (!row.ok() || roles_of(job).num_replicas() == 1 || (*row)->applies_old_updates == nullptr) return false;
   return (*row)->applies_old_updates(p.agreement_options);

@@ -7,6 +7,7 @@
 #include "trireme/job/job_options.h"
 #include "trireme/net/seats.h"
 #include "trireme/parallel/cells.h"
+#include "trireme/parallel/pipeline/timetable.h"
 
 namespace trireme::job {
 namespace {
@@ -156,9 +157,15 @@ std::int64_t micro_batches_of(const Job& job) {
   const std::int64_t replicas = roles_of(job).num_replicas(), asked = job.options.integer(kMicroBatches);
   if (job.train.logical_shards > 0) return job.train.logical_shards / replicas;
   const std::int64_t stages = stages_of(job);
-  if (asked > 0 || stages == 1) return std::max<std::int64_t>(asked, 1);
+  if (asked > 0 || stages == 1 || job.options.text(kPipeline) == "async")
+    return std::max<std::int64_t>(asked, 1);
   constexpr std::int64_t kPerStage = 4;  // stages then wait for a fifth of the time
   return std::max<std::int64_t>(1, std::min(kPerStage * stages, job.train.batch / replicas));
+}
+
+bool overlaps_steps(const Job& job) {
+  const auto row = parallel::find_timetable_row(job.options.text(kPipeline));
+  return row.ok() && !(*row)->is_synchronous && stages_of(job) > 1;
 }
 
 std::int64_t shards_of(const Job& job) {

@@ -66,6 +66,8 @@ std::int32_t tiles_of(const Job& job);
 int stages_of(const Job& job);
 std::int32_t segments_of(const Job& job);
 std::int64_t micro_batches_of(const Job& job);
+// Stages begin later steps before one ends, and learn from gradients of older weights.
+bool overlaps_steps(const Job& job);
 // Parts of a batch: train.logical_shards, or one per replica and micro-batch.
 std::int64_t shards_of(const Job& job);
 

@@ -141,7 +141,7 @@ struct ParameterSize {
 };
 inline constexpr std::int64_t kNumMetrics = 3;  // in Bucket::metrics_offset
 
-// What a shard brings to the vote of a step: numbers (engine/vote.h).
+// What a shard brings to the vote of a step: numbers (engine/vote/vote.h).
 inline constexpr std::int64_t kVoteElems = 6;
 
 // Poseidon's rule among peers (Zhang et al., USENIX ATC 2017): the factors of a worker's K samples, K (M + N)

@@ -13,6 +13,7 @@ void add_trainer(const Slots& slots, std::vector<SlotUser>& users) {
                            kSlotChoiceSize,   kSlotChoice,      kSlotHash,    kSlotFinite,
                            kSlotSave,         kSlotSaveFolder,  kSlotWritten, kSlotVote};
   for (const Slot slot : kOwn) users.push_back({"the trainer", slot});
+  for (int i = 1; i < kMostVotes; ++i) users.push_back({"a later vote", vote_slot(i)});
   for (std::size_t b = 0; b < slots.num_buckets; ++b) users.push_back({"kept back", slots.residuals(b)});
   for (int move = 0; move < kShardMoves; ++move)
     for (std::size_t i = 0; i < kShardStateSlots; ++i)

@@ -48,8 +48,12 @@ inline constexpr Slot kSlotFinite = 0xFF19;
 inline constexpr Slot kSlotSave = 0xFF1A;  // pieces of a checkpoint to those who write them
 inline constexpr Slot kSlotSaveFolder = 0xFF1B;
 inline constexpr Slot kSlotWritten = 0xFF1C;  // files of a checkpoint, while steps go on
-// What all ranks decide on together in every step (engine/vote.h).
+// What all ranks decide on together in every step (engine/vote/vote.h).
 inline constexpr Slot kSlotVote = 0xFF1D;
+// Votes of steps that overlap have several; the first of them has the slot above.
+inline constexpr Slot kSlotLaterVotes = 0xFF40;
+inline constexpr int kMostVotes = 64;
+inline constexpr Slot vote_slot(int i) { return i == 0 ? kSlotVote : static_cast<Slot>(kSlotLaterVotes + i); }
 
 inline constexpr int kShardMoves = 6;           // three moments, there and back
 inline constexpr int kShardStateSlots = 0x800;  // tensors per move

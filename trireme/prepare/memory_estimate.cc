@@ -236,7 +236,8 @@ Result<std::vector<MemoryPart>> parts_of_stage(const job::Job& job, const Prepar
   TR_ASSIGN_OR_RETURN(const std::int64_t exchange,
                       exchange_bytes(p.plan, job::coding_of(job, p.sending).dense_steps, false));
   return std::vector<MemoryPart>{
-      {"parameters", "weights, frozen ones too", owned.parameters(p) + bytes_of_variables(p.frozen)},
+      {"parameters", "weights, frozen ones and older versions too",
+       owned.parameters(p) + bytes_of_variables(p.frozen) + bytes.versions},
       {"optimizer", "its state", owned.states(p)},
       {"statistics", "running means and variances", bytes_of_variables(p.statistics)},
       {"values", "what lives across phases, of every micro-batch in flight", bytes.kept},

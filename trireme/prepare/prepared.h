@@ -64,6 +64,8 @@ struct Prepared {
   // Instead of them where the model is cut in its depth. Buckets of the plan that are of other stages are
   // then empty, and here as they are.
   std::shared_ptr<const Stages> stages;
+  bool never_drains() const;         // stages begin later steps before one ends
+  std::int64_t steps_ahead() const;  // so many, of this stage; 0 where they drain
   std::vector<plan::Bucket> whole_buckets;
   plan::Plan whole_plan() const;
   std::vector<Compiled> updates;  // one per bucket

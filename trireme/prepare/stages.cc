@@ -13,6 +13,7 @@
 #include "trireme/lower/faster_graph.h"
 #include "trireme/op/forms.h"
 #include "trireme/parallel/piece.h"
+#include "trireme/parallel/pipeline/continuous.h"
 #include "trireme/parallel/pipeline/price.h"
 #include "trireme/plan/slots.h"
 #include "trireme/prepare/make_plan.h"
@@ -132,6 +133,33 @@ Status lay_out(const job::Job& job, const SegmentedModel& model, Prepared& out) 
     const auto of = std::find_if(out.parameters.begin(), out.parameters.end(),
                                  [&](const auto& p) { return p.name == s.parameter; });
     if (of == out.parameters.end() || of->type.shape != s.type.shape) put(s.name, s.parameter);
+  }
+  return {};
+}
+
+// Those that are synchronous have the same bits, others learn something else.
+Status check_timetable_change(const std::string& before, const std::string& now, bool fixed) {
+  const auto row = parallel::find_timetable_row(before);
+  TR_ASSIGN_OR_RETURN(const parallel::TimetableRow* const asked, parallel::find_timetable_row(now));
+  if (!fixed || before == now || !row.ok() || ((*row)->is_synchronous && asked->is_synchronous)) return {};
+  return error(
+      Code::kInvalid,
+      "[plan] parallel.pipeline = {}, and this run has learned with {}, by weights of other ages; use "
+      "that, or a new run folder",
+      now, before);
+}
+
+// Gradients of what several stages read would wait for each other in every update.
+Status check_tied(const SegmentedModel& model, const PrepareOptions& options, const plan::Plan& plan) {
+  if (plan.pipeline != "async" || options.stages == 1) return {};
+  for (const auto& [name, segments] : users_of(model)) {
+    const std::vector<int> stages = stages_with(plan, segments);
+    if (stages.size() > 1)
+      return error(Code::kInvalid,
+                   "[plan] '{}' is read at stages {}, and with parallel.pipeline = async its gradients there "
+                   "are of different updates; use 2bw or a synchronous one, or cut the model so that one "
+                   "stage reads it (parallel.stage_cuts)",
+                   name, fmt::join(stages, " and "));
   }
   return {};
 }
@@ -280,6 +308,7 @@ Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed,
   plan.segment_cuts.clear();
   for (const std::int32_t layer : cuts.layers)
     plan.segment_cuts.push_back(list.layers[static_cast<std::size_t>(layer)].name);
+  TR_RETURN_IF_ERROR(check_timetable_change(plan.pipeline, job.options.text(job::kPipeline), fixed));
   plan.pipeline = job.options.text(job::kPipeline);
   plan.virtual_stages =
       options.stages > 1 ? static_cast<std::int32_t>(job.options.integer(job::kVirtualStages)) : 1;
@@ -295,6 +324,7 @@ Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed,
   plan.owners = parallel::even_runs(fixed ? plan.logical_shards : options.replicas, options.replicas);
   TR_ASSIGN_OR_RETURN(const SegmentedModel segments,
                       cut_as_planned(forward, plan, names_of(out.parameters), job.train.precision == "f16"));
+  TR_RETURN_IF_ERROR(check_tied(segments, options, plan));
   TR_RETURN_IF_ERROR(lay_out(job, segments, out));
   if (fixed || plan.tiles == 1) return {};
   return cut_over_tiles(job, options, segments, out);
@@ -373,6 +403,11 @@ Status compile_stages(const job::Job& job, const PrepareOptions& options, const 
   stages->timetable.stages = plan.cell_owners().stages();
   stages->timetable.virtual_stages = plan.virtual_stages;
   stages->timetable.micro_batches = plan.owners[0].count;
+  stages->timetable.vertical_sync = job.options.flag(job::kVerticalSync);
+  TR_ASSIGN_OR_RETURN(const parallel::TimetableRow* row, parallel::find_timetable_row(plan.pipeline));
+  stages->is_synchronous = row->is_synchronous;
+  if (!row->is_synchronous && row->update_every(stages->timetable) != plan.owners[0].count)
+    stages->timetable.update_every = plan.owners[0].count;
   for (const collective::LeafRun& run : plan.segment_owners) stages->first_segments.push_back(run.first);
   TR_ASSIGN_OR_RETURN(const SegmentedModel train, train_segments(job, out, plan.shard_batch));
   TR_ASSIGN_OR_RETURN(const SegmentedModel eval, eval_segments(job, out));
@@ -434,13 +469,24 @@ plan::StepCosts segment_costs(const Prepared& prepared) {
   return costs;
 }
 
+bool Prepared::never_drains() const { return stages != nullptr && !stages->is_synchronous; }
+
+std::int64_t Prepared::steps_ahead() const {
+  if (!never_drains()) return 0;
+  const parallel::TimetableRow* const row = *parallel::find_timetable_row(stages->timetable.kind);
+  return parallel::steps_ahead(stages->timetable, *row, stages->stage);
+}
+
+std::int32_t part_of_segment(const plan::Plan& plan, std::int32_t segment) {
+  return plan.segments + 1 - segment;
+}
+
 plan::StepParts segment_parts(const Prepared& prepared) {
-  const std::int32_t count = prepared.plan.segments;
   plan::StepParts parts;
-  for (std::int32_t p = 0; p <= count + 2; ++p) parts.cuts.push_back(p);
+  for (std::int32_t p = 0; p <= prepared.plan.segments + 3; ++p) parts.cuts.push_back(p);
   for (const plan::Bucket& b : prepared.plan.buckets) {
     parts.needed_by.push_back(0);
-    parts.final_after.push_back(count - b.segments.front());
+    parts.final_after.push_back(part_of_segment(prepared.plan, b.segments.front()));
   }
   parts.loss_after = 1;
   parts.updates_wait = prepared.finite_check != nullptr;
@@ -475,6 +521,7 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
   const collective::LeafRun run = plan.owners[static_cast<std::size_t>(replica)];
   parallel::TimetableSpec spec = stages.timetable;
   spec.micro_batches = run.count;
+  if (!stages.is_synchronous) spec.micro_batches *= spec.stages + 1;  // as in a run without an end
   TR_ASSIGN_OR_RETURN(const parallel::StageActions actions, build_timetable(spec, stages.stage));
   std::map<std::int32_t, std::int64_t> now, most;  // micro-batches in flight, per virtual stage
   for (const parallel::TimetableAction& a : actions) {
@@ -483,6 +530,9 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
     most[a.virtual_stage] = std::max(most[a.virtual_stage], now[a.virtual_stage]);
   }
   StageBytes out;
+  const parallel::TimetableRow* const row = *parallel::find_timetable_row(spec.kind);
+  for (const plan::Bucket& b : plan.buckets)
+    out.versions += 4 * b.num_elems * (row->weight_versions(spec, stages.stage) - 1);
   const comm::Counter counter = comm::count_up(run, plan.logical_shards);
   for (std::size_t s = 0; s < stages.segments.size(); ++s) {
     const StageSegment& own = stages.segments[s];
@@ -538,8 +588,20 @@ Result<double> pipeline_seconds(const Prepared& prepared, const cost::Rates& rat
     times.activations.push_back(seconds);
     times.gradients.push_back(seconds);
   }
-  TR_ASSIGN_OR_RETURN(const parallel::PricedTimetable priced, parallel::price_timetable(spec, times));
-  return priced.price.makespan_seconds;
+  if (stages.is_synchronous) {
+    TR_ASSIGN_OR_RETURN(const parallel::PricedTimetable priced, parallel::price_timetable(spec, times));
+    return priced.price.makespan_seconds;
+  }
+  // What more steps of a long run add.
+  const int few = spec.stages + 1, many = 3 * few;
+  double seconds = 0;
+  for (const int steps : {few, many}) {
+    parallel::TimetableSpec run = spec;
+    run.micro_batches = spec.micro_batches * steps;
+    TR_ASSIGN_OR_RETURN(const parallel::PricedTimetable priced, parallel::price_timetable(run, times));
+    seconds = priced.price.makespan_seconds - seconds;
+  }
+  return seconds / (many - few);
 }
 
 }  // namespace trireme::prepare

@@ -31,7 +31,8 @@ struct SegmentCost {
 };
 
 struct Stages {
-  parallel::TimetableSpec timetable;  // its micro-batches are those of the first replica
+  parallel::TimetableSpec timetable;  // its micro-batches are those of a step of the first replica
+  bool is_synchronous = true;         // its row's word
   int stage = 0;
   std::vector<StageSegment> segments;           // of this rank, ascending
   std::vector<parallel::Crossing> train, eval;  // values between segments
@@ -60,13 +61,16 @@ Status compile_stages(const job::Job& job, const PrepareOptions& options, const 
                       Prepared& out);
 // The work of one logical shard, segment by segment, as if one rank had them all.
 plan::StepCosts segment_costs(const Prepared& prepared);
-// What the step's program is made of: a bucket is final when the first of its segments is done.
+// What the step's program is made of: a bucket is final when the first of its segments is done. The loss is a
+// part of its own, which stages without one have computed from the beginning.
 plan::StepParts segment_parts(const Prepared& prepared);
+std::int32_t part_of_segment(const plan::Plan& plan, std::int32_t segment);
 // Bytes that a rank of a stage holds for its segments.
 struct StageBytes {
   std::int64_t kept = 0;       // of all micro-batches in flight
   std::int64_t scratch = 0;    // of one phase
   std::int64_t gradients = 0;  // and sums of them
+  std::int64_t versions = 0;   // of weights, beside the newest
   std::int64_t evaluation = 0;
 };
 Result<StageBytes> stage_bytes(const Prepared& prepared, int replica);

@@ -5,7 +5,9 @@
 
 #include "trireme/agree/agree.h"
 #include "trireme/codec/options.h"
+#include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
 
 namespace trireme::record {
 namespace {
@@ -173,8 +175,9 @@ std::vector<std::string> notes_of(const job::Job& job, const Summary& s) {
   if ((o.kind == "momentum" || o.kind == "nesterov") && !o.options.has("momentum") &&
       job::momentum_of(job) == 0)
     notes.push_back(fmt::format(
-        "train.optimizer.momentum was 0, the default of agreement '{}': old updates act like momentum",
-        s.agreement));
+        "train.optimizer.momentum was 0, the default of {}: old updates act like momentum",
+        job::overlaps_steps(job) ? fmt::format("pipelines of kind '{}'", job.options.text(job::kPipeline))
+                                 : fmt::format("agreement '{}'", s.agreement)));
   const auto row = agree::find_agreement(s.agreement);
   if (row.ok() && s.mean_staleness() > std::max(kOldUpdates, 2.0 * s.workers))
     if (const std::string key = staleness_key_of(**row); !key.empty())

@@ -80,15 +80,20 @@ const char* task_name(model::ModelTask task) {
   return task == model::ModelTask::kReconstruct ? "reconstruct" : "classify";
 }
 
-Json staleness_json(const Summary& s) {
+Json histogram_json(const std::map<std::int64_t, std::int64_t>& counts) {
   Json histogram = Json::object();
-  for (const auto& [clocks, updates] : s.staleness) histogram[std::to_string(clocks)] = updates;
+  for (const auto& [value, count] : counts) histogram[std::to_string(value)] = count;
+  return histogram;
+}
+
+Json staleness_json(const Summary& s) {
+  const Json histogram = histogram_json(s.staleness);
   return {{"mean", s.mean_staleness()}, {"max", s.max_staleness()}, {"histogram", histogram}};
 }
 
 Json shares_json(const std::vector<WorkerShare>& shares) {
   Json list = Json::array();
-  for (const WorkerShare& w : shares)
+  for (const WorkerShare& w : shares) {
     list.push_back({{"worker", w.worker},
                     {"steps", w.steps},
                     {"samples", w.samples},
@@ -99,6 +104,8 @@ Json shares_json(const std::vector<WorkerShare>& shares) {
                     {"data_wait_seconds", w.data_seconds},
                     {"bytes_sent", w.bytes_sent},
                     {"lost", w.lost}});
+    if (!w.staleness.empty()) list.back()["staleness"] = histogram_json(w.staleness);
+  }
   return list;
 }
 

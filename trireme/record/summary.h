@@ -26,6 +26,9 @@ struct WorkerShare {
   double bytes_sent = 0;
   double peak_bytes = 0;       // the most that its process had in tensors at one time; 0: not known
   double predicted_bytes = 0;  // the same, as estimated before the run; 0: not known
+  // Pipelines that never drain: of its micro-batches, updates between the weights they read and those they
+  // changed -> how many.
+  std::map<std::int64_t, std::int64_t> staleness;
   bool lost = false;
 };
 

@@ -2,22 +2,27 @@
 #include "trireme/plan/slots.h"
 
 #include <algorithm>
-#include <array>
 
 namespace trireme::record {
 namespace {
 
-constexpr std::size_t kFields = 8;  // numbers of a share
+constexpr std::size_t kNumbers = 8;  // of a share, before its ages
+constexpr std::size_t kAges = 64;    // older ones count as the oldest of these
+constexpr std::size_t kFields = kNumbers + kAges;
 
-std::array<double, kFields> numbers_of(const WorkerShare& s) {
-  return {static_cast<double>(s.steps),
-          static_cast<double>(s.samples),
-          s.compute_seconds,
-          s.exposed_seconds,
-          s.data_seconds,
-          s.bytes_sent,
-          s.peak_bytes,
-          s.predicted_bytes};
+std::vector<double> numbers_of(const WorkerShare& s) {
+  std::vector<double> n{static_cast<double>(s.steps),
+                        static_cast<double>(s.samples),
+                        s.compute_seconds,
+                        s.exposed_seconds,
+                        s.data_seconds,
+                        s.bytes_sent,
+                        s.peak_bytes,
+                        s.predicted_bytes};
+  n.resize(kFields, 0.0);
+  for (const auto& [age, count] : s.staleness)
+    n[kNumbers + std::min(static_cast<std::size_t>(age), kAges - 1)] += static_cast<double>(count);
+  return n;
 }
 
 WorkerShare share_of(int worker, const double* n) {
@@ -31,6 +36,9 @@ WorkerShare share_of(int worker, const double* n) {
   s.bytes_sent = n[5];
   s.peak_bytes = n[6];
   s.predicted_bytes = n[7];
+  for (std::size_t age = 0; age < kAges; ++age)
+    if (const auto count = static_cast<std::int64_t>(n[kNumbers + age]); count > 0)
+      s.staleness[static_cast<std::int64_t>(age)] = count;
   return s;
 }
 
@@ -41,7 +49,7 @@ runtime::Task<Result<std::vector<WorkerShare>>> gather_shares(runtime::Runtime& 
   std::vector<WorkerShare> shares;
   if (rt.is_phantom()) co_return shares;
   const auto n = static_cast<std::int64_t>(kFields);
-  const std::array<double, kFields> numbers = numbers_of(mine);
+  const std::vector<double> numbers = numbers_of(mine);
   const std::vector<double> zeros(kFields * static_cast<std::size_t>(group.world()), 0.0);
   const Tensor block = Tensor::from<double>(numbers, {n});
   const Tensor all = Tensor::from<double>(zeros, {n * group.world()});

@@ -176,6 +176,7 @@ void Round::on_report(int worker, const UnitReport& report) {
   row.lr = report.learning_rate;
   row.samples = sum_.samples;
   at().losses.add(row.loss);
+  row.step = at().steps;
   account_.log_step(row, std::min(at().steps, total_));
   sum_ = {};
   if (at().steps % per_epoch_ == 0 && at().steps < total_) account_.begin_epoch();

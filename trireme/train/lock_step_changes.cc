@@ -102,7 +102,7 @@ Task<Status> LockStepWorker::change_codecs(CodecChange change) {
     TR_CO_RETURN_IF_ERROR(co_await rt_.files().write_atomic(c_.run_dir + "/plan.json", as_bytes(text)));
   }
   save_.changed = true;
-  measure_from_ = measured_steps_ + kWarmSteps;
+  looked_.from = measured_steps_ + kWarmSteps;
   co_return Status();
 }
 

@@ -47,6 +47,7 @@ record::WorkerShare LockStepWorker::own_share() const {
   s.compute_seconds = to_seconds(totals_.compute_ns);
   s.exposed_seconds = to_seconds(totals_.exposed_ns);
   s.data_seconds = to_seconds(totals_.data_ns);
+  s.staleness = totals_.ages;
   if (group_.world() == 1) s.compute_seconds += std::exchange(s.exposed_seconds, 0);
   s.bytes_sent = static_cast<double>(group_.stats().bytes_sent);
   const prepare::Prepared& prepared = *start_.prepared;
@@ -86,6 +87,8 @@ record::Summary LockStepWorker::summarise() const {
     s.exposed_seconds = 0;
   }
   s.per_worker = shares_;
+  for (const record::WorkerShare& share : shares_)
+    for (const auto& [age, count] : share.staleness) s.staleness[age] += count;
   if (plan().tiles > 1) {
     s.mesh = mesh_text(plan().mesh());
     s.style = c_.job.options.text(job::kStyle);

@@ -106,6 +106,7 @@ engine::StepInput LockStepWorker::next_step() const {
     input.momentum_kept = 0;
   input.stop_wanted = c_.stop.cancelled();
   input.save_wanted = account_.save_is_due();
+  input.end_batch = total_batches();
   return input;
 }
 
@@ -122,11 +123,41 @@ void LockStepWorker::count(const engine::StepInput& input, const engine::StepOut
   totals_.exposed_ns += out.exposed_ns;
   totals_.axis_ns += out.axis_ns;
   totals_.data_ns += out.data_ns;
-  stopped_ = out.stop;
-  save_.wanted = out.save;
-  if (!out.applied) return;  // its loss may be no number
-  at().losses.add(out.loss);
-  account_.add_samples(input.num_samples, out.loss * static_cast<double>(input.num_samples), out.correct);
+  for (const auto& [age, micro_batches] : out.ages) totals_.ages[age] += micro_batches;
+}
+
+// What all ranks learned of steps: of the one before, or, where steps overlap, of earlier ones.
+Status LockStepWorker::learn(const std::vector<engine::StepResult>& results) {
+  for (const engine::StepResult& result : results) {
+    TR_CHECK(!unknown_.empty() && unknown_.front().input.step == result.step, "the result of step {}",
+             result.step);
+    const auto [input, applied, grad_norm] = unknown_.front();
+    unknown_.pop_front();
+    if (applied && !std::isfinite(result.loss))
+      return error(Code::kInternal,
+                   "[train] the sum of the losses over all shards is not a number at step {}; try a smaller "
+                   "train.optimizer.lr (the learning rate here was {})",
+                   input.step + 1, input.learning_rate);
+    stopped_ = stopped_ || result.stop;
+    save_.wanted = save_.wanted || result.save;
+    const auto samples = static_cast<double>(input.num_samples);
+    if (applied) {  // else its loss may be no number
+      at().losses.add(result.loss);
+      account_.add_samples(input.num_samples, result.loss * samples, result.correct);
+    }
+    if (!chief()) continue;
+    record::MetricsLog::Step row;
+    row.step = input.step + 1;
+    row.epoch = input.first_batch / per_epoch();
+    row.loss = result.loss;
+    row.accuracy = samples > 0 ? result.correct / samples : 0;
+    row.lr = input.learning_rate;
+    row.samples = input.num_samples;
+    row.grad_norm = grad_norm;
+    row.skipped = !applied;
+    account_.log_step(row, input.first_batch + input.num_batches);
+  }
+  return {};
 }
 
 Task<Status> LockStepWorker::one_step() {
@@ -141,23 +172,11 @@ Task<Status> LockStepWorker::one_step() {
   const engine::StepOutput& out = *result;
   account_.add_train_time(rt_.now() - before);
   if (chief()) TR_CO_RETURN_IF_ERROR(finish_runs(leases_, input.step, replica_->owners()));
-  if (out.applied && !std::isfinite(out.loss))
-    co_return error(Code::kInternal,
-                    "[train] the sum of the losses over all shards is not a number at step {}; try a smaller "
-                    "train.optimizer.lr (the learning rate here was {})",
-                    input.step + 1, input.learning_rate);
   count(input, out);
-  if (!chief()) co_return Status();
-  record::MetricsLog::Step row;
-  row.epoch = input.first_batch / per_epoch();
-  row.loss = out.loss;
-  row.accuracy = input.num_samples > 0 ? out.correct / static_cast<double>(input.num_samples) : 0;
-  row.lr = input.learning_rate;
-  row.samples = input.num_samples;
-  row.grad_norm = out.grad_norm;
-  row.skipped = !out.applied;
-  account_.log_step(row, at().batches);
-  co_return Status();
+  unknown_.push_back({input, out.applied, out.grad_norm});
+  std::vector<engine::StepResult> results = out.earlier;
+  if (!out.overlaps) results.push_back({input.step, out.loss, out.correct, out.stop, out.save});
+  co_return learn(results);
 }
 
 // Epochs are evaluated on the validation samples where there are some, the end on the test samples.
@@ -221,9 +240,10 @@ Task<Status> LockStepWorker::check_replicas() {
 // The end of what is under way belongs to the steps before.
 Task<Status> LockStepWorker::drain() {
   const TimeNs before = rt_.now();
-  TR_CO_RETURN_IF_ERROR(co_await replica_->drain());
+  TR_CO_ASSIGN_OR_RETURN(const std::vector<engine::StepResult> results, co_await replica_->drain());
   account_.add_train_time(rt_.now() - before);
   totals_.exposed_ns += rt_.now() - before;
+  TR_CO_RETURN_IF_ERROR(learn(results));
   co_return Status();
 }
 
@@ -242,7 +262,7 @@ Task<Status> LockStepWorker::loop() {
     at().owes_evaluation = due(c_.job.train.eval_steps) || at_end;
     const std::int64_t check_steps = c_.job.parallel.check_steps;
     const bool checks = check_steps > 0 && at().steps % check_steps == 0 && group_.world() > 1;
-    if (measured_steps_ == measure_from_) begin_look();
+    if (measured_steps_ == looked_.from) begin_look();
     const bool looks = measures_codecs();
     if (checks || looks || balances() || at().owes_evaluation || saves())
       TR_CO_RETURN_IF_ERROR(co_await drain());

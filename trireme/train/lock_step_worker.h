@@ -1,6 +1,7 @@
 // LockStepWorker: one rank's run under a rule whose workers step together. Internal to train_rank.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -64,6 +65,7 @@ class LockStepWorker {
   runtime::Task<Status> write_trace();
   engine::StepInput next_step() const;
   void count(const engine::StepInput& input, const engine::StepOutput& out);
+  Status learn(const std::vector<engine::StepResult>& results);
   // The logical shards of this rank's replica.
   collective::LeafRun own_run() const {
     return replica_->owners()[static_cast<std::size_t>(plan().mesh().replica_of(group_.rank()))];
@@ -99,16 +101,22 @@ class LockStepWorker {
   struct {
     std::int64_t steps = 0;
     TimeNs compute_ns = 0, stepped_ns = 0;
-  } looked_;  // when the codecs were last looked at
+    std::int64_t from = kWarmSteps;  // before, some wait for others that are not ready yet
+  } looked_;                         // when the codecs were last looked at
   Json codec_changes_ = Json::array();
   struct {
     bool changed = false;   // the codecs, since the last checkpoint
     bool improved = false;  // the last evaluation is the best one, and not saved yet
     bool wanted = false;    // by rank 0's clock
   } save_;
-  std::int64_t measure_from_ = kWarmSteps;  // before, some wait for others that are not ready yet
   bool stopped_ = false;
-  bool tested_ = false;  // the test part was evaluated
+  struct Unknown {
+    engine::StepInput input;
+    bool applied = true;
+    double grad_norm = 0;
+  };
+  std::deque<Unknown> unknown_;  // steps of which nothing has been learned yet
+  bool tested_ = false;          // the test part was evaluated
   std::vector<engine::StepSpan> spans_;
   std::vector<record::WorkerShare> shares_;  // of all workers, at the end
   bool traced_ = false;

@@ -49,12 +49,11 @@ void RunAccount::begin_epoch() {
 }
 
 void RunAccount::log_step(record::MetricsLog::Step row, std::int64_t batches) {
-  row.step = at_.steps;
   row.since_start = rt_.now() - started_;
   metrics_.add_step(row);
   if (c_.progress != nullptr)
     c_.progress->on_step(
-        {at_.steps, batches, row.epoch, row.loss, row.accuracy, row.samples, row.skipped, rt_.now()});
+        {row.step, batches, row.epoch, row.loss, row.accuracy, row.samples, row.skipped, rt_.now()});
 }
 
 void RunAccount::log_codec(const std::string& codec, const std::string& why) {

@@ -37,7 +37,7 @@ class RunAccount {
   void add_train_time(TimeNs time) { train_ns_ += time; }
   TimeNs train_ns() const { return train_ns_; }
   void count_measured(std::int64_t samples) { measured_samples_ += samples; }
-  // Rank 0 alone logs. `batches`: how far whoever shows the run is to see it.
+  // Rank 0 alone logs. `batches`: how far whoever shows the run is to see it. row.step: those done with it.
   void log_step(record::MetricsLog::Step row, std::int64_t batches);
 
   void log_codec(const std::string& codec, const std::string& why);  // of rank 0

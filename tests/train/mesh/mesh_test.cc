@@ -317,7 +317,7 @@ TEST(Mesh, RefusesWhatCannotGoAlongBeforeTheStart) {
       {"parallel.codec=auto", "parallel.codec"},
       {"train.optimizer.kind=lars", "train.optimizer.kind"},
       {"parallel.mesh=data=2,staeg=2", "got axis 'staeg'"},
-      {"parallel.mesh=model=2,data=2", "data first"},
+      {"parallel.mesh=model=2,data=2", "expected data, stage, model"},
       {"parallel.mesh=data=2;model=2", "a mesh is axes with their sizes"},
       {"parallel.style=tensr", "no style 'tensr'"},
       {"parallel.layouts=fc*/weight", "expected NAME: AXIS=DIMENSION"},

@@ -194,8 +194,9 @@ TEST(Pipeline, StagesOfTilesEndInTheSameBits) {
 job::Job coded(const std::string& codec, const std::string& mesh) {
   job::Job job = deep_on(mesh);
   job.parallel.codec = codec;
-  for (const char* setting : {"parallel.codec_least=1", "parallel.codec_dense_steps=1"})
-    if (codec != "powersgd") set(job, setting);
+  set(job, "parallel.codec_least=16");  // the model is tiny
+  set(job, "parallel.codec_dense_steps=0");
+  if (codec == "powersgd") set(job, "parallel.codec_rank=1");
   job.train.checkpoint_steps = 3;
   return job;
 }
@@ -203,7 +204,7 @@ job::Job coded(const std::string& codec, const std::string& mesh) {
 // What encoders keep back is of a shard and a segment, and goes where these go.
 TEST(Pipeline, CodecsEncodeOnTheDataAxisAndTheirStateIsResumed) {
   const auto data = testing::tiny_pictures(96, 24);
-  for (const char* codec : {"1bit", "topk", "powersgd"}) {
+  for (const char* codec : {"1bit", "powersgd"}) {
     const std::string expected = hash_virtual(coded(codec, "data=2,stage=2"), data);
     ASSERT_EQ(expected.size(), 64U) << codec;
     EXPECT_NE(hash_virtual(deep_on("data=2,stage=2"), data), expected) << codec;

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <utility>
 
-#include "trireme/comm/sum/segment_sum.h"
+#include "trireme/parallel/pipeline/continuous.h"
 #include "trireme/tensor/host_zeros.h"
 
 namespace trireme::engine {
@@ -15,8 +14,6 @@ using parallel::Phase;
 using runtime::Task;
 
 namespace {
-
-std::size_t at(std::ptrdiff_t i) { return static_cast<std::size_t>(i); }
 
 const char* phase_name(Phase phase) {
   return phase == Phase::kForward ? "forward" : phase == Phase::kBackward ? "backward" : "weight gradients";
@@ -42,166 +39,188 @@ Status StageRuns::make_virtual_stages() {
   return {};
 }
 
-// A micro-batch has a slot of its virtual stage from F to W; the one that is free longest is taken again.
-void StageRuns::give_slots() {
-  struct Free {
-    std::size_t slot;
-    std::ptrdiff_t since;  // the action that gave it back
-  };
-  std::vector<std::vector<Free>> free(own_.size());
-  std::vector<std::size_t> taken(own_.size(), 0);
-  std::map<std::pair<std::size_t, int>, ActionState> so_far;  // of own virtual stage and micro-batch
-  states_.assign(actions_.size(), {});
-  for (Index i = 0; i < actions_.size(); ++i) {
-    const parallel::TimetableAction& a = action(i);
+// A micro-batch has a place of its virtual stage from F to W; the one that is free longest is taken again.
+void StageRuns::give_places() {
+  std::vector<std::vector<std::size_t>> free(own_.size());
+  std::vector<std::vector<std::int64_t>> taken(own_.size());  // per place: by how many
+  std::map<std::pair<std::size_t, int>, Turn> so_far;         // of own virtual stage and micro-batch
+  for (Turn& turn : turns_) {
+    const parallel::TimetableAction a = turn.action;
     std::size_t own = 0;
     while (own_[own].stage.number != a.virtual_stage) ++own;
-    ActionState& state = so_far[{own, a.micro_batch}];
-    state.own = own;
+    Turn& mine = so_far[{own, a.micro_batch}];
     if (a.phase == Phase::kForward) {
-      Free mine{taken[state.own], -1};
-      if (free[state.own].empty()) {
-        ++taken[state.own];
+      mine.own = own;
+      if (free[own].empty()) {
+        mine.place = taken[own].size();
+        taken[own].push_back(0);
       } else {
-        mine = free[state.own].front();
-        free[state.own].erase(free[state.own].begin());
+        mine.place = free[own].front();
+        free[own].erase(free[own].begin());
       }
-      state.slot = mine.slot;
-      state.room_from = mine.since;
-      state.forward = i;
+      mine.number = taken[own][mine.place]++;
     }
-    if (a.phase == Phase::kBackward) state.backward = i;
-    states_[i] = state;
-    if (a.phase == Phase::kWeights) free[state.own].push_back({state.slot, static_cast<std::ptrdiff_t>(i)});
+    turn = mine;
+    turn.action = a;
+    if (a.phase == Phase::kWeights) free[own].push_back(mine.place);
   }
-  for (std::size_t s = 0; s < own_.size(); ++s) own_[s].slots.resize(taken[s]);
+  for (std::size_t s = 0; s < own_.size(); ++s) own_[s].places.resize(taken[s].size());
 }
 
-Status StageRuns::make_gradients() {
-  gradients_.resize(o_.sums->size());
-  for (const prepare::StageSegment& s : stages().segments)
-    for (const std::size_t b : s.buckets) {
-      const comm::GradientSum& sum = *(*o_.sums)[b];
-      if (!gradients_[b].is_null() || dynamic_cast<const comm::SegmentSum*>(&sum) != nullptr) continue;
-      Device& device = rt_.is_phantom() ? phantom_device() : cpu_device();
-      TR_ASSIGN_OR_RETURN(gradients_[b], allocate_zeros(device, sum.memory(0).type()));
-    }
-  return {};
+// By turns: micro-batches end in the order in which they begin.
+StageRuns::Turn StageRuns::turn_in_run(const parallel::TimetableAction& action) const {
+  const auto places = static_cast<std::int64_t>(own_[0].places.size());
+  return {0, static_cast<std::size_t>(action.micro_batch % places), action.micro_batch / places, action};
 }
 
-Status StageRuns::make_slots() {
-  StageSlotOptions options{o_.prepared, o_.weights, o_.sums, &gradients_, scratch_, o_.host_ops};
+Status StageRuns::make_places() {
+  StageSlotOptions options{o_.prepared, o_.weights, &gradients_, scratch_, o_.host_ops};
   for (Own& own : own_)
-    for (StageSlot& slot : own.slots) {
-      TR_ASSIGN_OR_RETURN(slot, make_stage_slot(rt_, options, own.stage));
+    for (Place& place : own.places) {
+      TR_ASSIGN_OR_RETURN(place.slot, make_stage_slot(rt_, options, own.stage));
+      place.reads = &o_.weights->variables();
     }
   return {};
 }
 
 Status StageRuns::take_shards(collective::LeafRun run) {
-  num_micro_batches_ = static_cast<std::size_t>(run.count);
-  parallel::TimetableSpec spec = stages().timetable;
-  spec.micro_batches = run.count;
-  TR_ASSIGN_OR_RETURN(const parallel::TimetableRow* row, parallel::find_timetable_row(spec.kind));
-  splits_weights_ = row->splits_weights;
-  TR_ASSIGN_OR_RETURN(actions_, build_timetable(spec, stages().stage));
-  std::erase_if(actions_, [](const auto& a) { return a.phase == Phase::kUpdate; });
+  spec_ = stages().timetable;
+  spec_.micro_batches = run.count;
+  TR_ASSIGN_OR_RETURN(row_, parallel::find_timetable_row(spec_.kind));
   TR_RETURN_IF_ERROR(make_virtual_stages());
-  TR_RETURN_IF_ERROR(make_gradients());
-  give_slots();
-  return make_slots();
+  TR_RETURN_IF_ERROR(gradients_.make());
+  turns_.clear();
+  if (row_->is_synchronous) {
+    TR_ASSIGN_OR_RETURN(const parallel::StageActions actions, build_timetable(spec_, stages().stage));
+    for (const parallel::TimetableAction& a : actions)
+      if (a.phase != Phase::kUpdate) turns_.push_back({.action = a});
+    num_now_ = turns_.size();
+    give_places();
+  } else {
+    versions_ = std::make_unique<WeightVersions>(rt_, *o_.weights);
+    own_[0].places.resize(static_cast<std::size_t>(places_of_run(spec_, *row_, stages().stage)));
+  }
+  return make_places();
 }
 
-void StageRuns::begin(std::int64_t step) {
-  step_ = step;
-  leaving_.assign(actions_.size(), 0);
-  done_.assign(actions_.size(), false);
-  for (ActionState& state : states_) state.coming = 0;
-  for (std::size_t place = 0; place < num_micro_batches_ && !rt_.is_phantom(); ++place)
-    std::fill_n(o_.vote->metrics(place).data<float>(), 2, 0.0F);  // who has the loss writes it
-  next_ = asked_forward_ = asked_back_ = 0;
-  failure_ = {};
+std::int64_t StageRuns::step_of(int micro_batch) const {
+  return never_drains() ? first_step_ + micro_batch / spec_.micro_batches : step_;
+}
+int StageRuns::place_in_step(int micro_batch) const {
+  return never_drains() ? micro_batch % spec_.micro_batches : micro_batch;
+}
+
+void StageRuns::begin(const StageStep& now) {
+  step_ = now.step;
+  if (never_drains()) {
+    begin_in_run(now);
+  } else {
+    asked_forward_ = asked_back_ = 0;
+    for (Own& own : own_)
+      for (Place& place : own.places) place.begun = place.finished = 0;
+  }
+  for (int place = 0; place < spec_.micro_batches && !rt_.is_phantom(); ++place)
+    std::fill_n(o_.votes->of(step_).metrics(static_cast<std::size_t>(place)).data<float>(), 2,
+                0.0F);  // who has the loss writes it
+  losses_seen_ = 0;
   broken_ = -1;
   waited_ = 0;
+  const bool has_losses = std::any_of(stages().segments.begin(), stages().segments.end(), [](const auto& s) {
+    return s.train->graph().find_output("loss").has_value();
+  });
+  if (!has_losses) o_.on_losses();
 }
 
-// Whoever had the slot has added its gradients, and what it sends has left.
-bool StageRuns::has_room(Index i) const {
-  const std::ptrdiff_t from = states_[i].room_from;
-  if (from < 0) return true;
-  const ActionState& last = states_[at(from)];
-  return done_[at(from)] && leaving_[last.forward] == 0 && leaving_[last.backward] == 0 &&
-         leaving_[at(from)] == 0;
+// What was asked for ahead is of this step now.
+void StageRuns::begin_in_run(const StageStep& now) {
+  if (first_step_ < 0) first_step_ = now.step;
+  const std::int64_t step = now.step - first_step_, steps = now.end - first_step_;
+  asked_forward_ -= std::min(asked_forward_, num_now_);
+  asked_back_ = 0;
+  turns_.clear();
+  for (std::int64_t s = step; s < std::min(step + 2, steps); ++s) {
+    for (const auto& a : actions_of_step(spec_, *row_, stages().stage, s, steps))
+      if (a.phase != Phase::kUpdate) turns_.push_back(turn_in_run(a));
+    if (s == step) num_now_ = turns_.size();
+  }
 }
 
-// In the order of the timetable, forward and back each for itself.
+// Whoever had the place has added its gradients, and what it sends has left.
+bool StageRuns::has_room(const Turn& turn) {
+  const Place& place = place_of(turn);
+  return place.finished == turn.number && place.leaving == 0;
+}
+
+// In the order of the timetable, forward and back each for itself. A gradient of the next step comes in the
+// next step.
 void StageRuns::ask() {
   if (o_.line == nullptr || !failure_.ok()) return;
-  for (; asked_forward_ < actions_.size(); ++asked_forward_) {
-    const Index i = asked_forward_;
-    if (action(i).phase != Phase::kForward) continue;
-    if (!has_room(i)) break;
-    for (const SlotValue& value : slot_of(i).received) {
-      ++states_[i].coming;
-      rt_.spawn(receive(i, value, false));
+  const auto post = [this](const Turn& turn, const std::vector<SlotValue>& values, bool back) {
+    for (const SlotValue& value : values) {
+      ++place_of(turn).coming[back ? 1 : 0];
+      rt_.spawn(receive(turn, value, back));
     }
+  };
+  for (; asked_forward_ < turns_.size(); ++asked_forward_) {
+    const Turn& turn = turns_[asked_forward_];
+    if (turn.action.phase != Phase::kForward) continue;
+    if (!has_room(turn)) break;
+    post(turn, place_of(turn).slot.received, false);
   }
-  for (; asked_back_ < actions_.size(); ++asked_back_) {
-    const Index i = asked_back_;
-    if (action(i).phase != Phase::kBackward) continue;
-    if (!has_room(states_[i].forward)) break;
-    for (const SlotValue& value : slot_of(i).received_back) {
-      ++states_[i].coming;
-      rt_.spawn(receive(i, value, true));
-    }
+  for (; asked_back_ < num_now_; ++asked_back_) {
+    const Turn& turn = turns_[asked_back_];
+    if (turn.action.phase != Phase::kBackward) continue;
+    if (place_of(turn).begun <= turn.number && !has_room(turn)) break;
+    post(turn, place_of(turn).slot.received_back, true);
   }
 }
 
 // Both neighbors along the chain know the virtual stage that sends.
-comm::Call StageRuns::message(Index i, const SlotValue& value, bool back, bool sends) const {
-  const std::int32_t own = action(i).virtual_stage, from = sends ? own : back ? own + 1 : own - 1;
+comm::Call StageRuns::message(const Turn& turn, const SlotValue& value, bool back, bool sends) const {
+  const parallel::TimetableAction& a = turn.action;
+  const std::int32_t own = a.virtual_stage, from = sends ? own : back ? own + 1 : own - 1;
   comm::Call call;
-  call.step = static_cast<std::uint32_t>(step_);
-  call.iteration = static_cast<std::uint16_t>(action(i).micro_batch);
+  call.step = static_cast<std::uint32_t>(step_of(a.micro_batch));
+  call.iteration = static_cast<std::uint16_t>(place_in_step(a.micro_batch));
   // A gradient is sent by the stage behind the end that it passes.
   const std::int32_t end = back ? from - 1 : from;
   call.slot = static_cast<std::uint16_t>(stages().train_slots[value.number][static_cast<std::size_t>(end)] +
                                          (back ? 1 : 0));
   call.label = fmt::format("{}, micro-batch {}, stage {}", back ? "gradients" : "activations",
-                           action(i).micro_batch, own);
+                           place_in_step(a.micro_batch), own);
   return call;
 }
 
-Task<void> StageRuns::receive(Index i, SlotValue value, bool back) {
+Task<void> StageRuns::receive(Turn turn, SlotValue value, bool back) {
   ++under_way_;
-  const std::int32_t from = action(i).virtual_stage + (back ? 1 : -1);
-  const Status status =
-      co_await o_.line->recv(message(i, value, back, false), stages().timetable.stage_of(from), value.memory);
+  const std::int32_t from = turn.action.virtual_stage + (back ? 1 : -1);
+  const Status status = co_await o_.line->recv(message(turn, value, back, false),
+                                               stages().timetable.stage_of(from), value.memory);
   --under_way_;
-  --states_[i].coming;
+  --place_of(turn).coming[back ? 1 : 0];
   if (!status.ok() && failure_.ok()) failure_ = status;
   changed();
 }
 
-Task<void> StageRuns::send(Index i, SlotValue value, bool back) {
+Task<void> StageRuns::send(Turn turn, SlotValue value, bool back) {
   ++under_way_;
-  const std::int32_t to = action(i).virtual_stage + (back ? -1 : 1);
+  const std::int32_t to = turn.action.virtual_stage + (back ? -1 : 1);
   const Status status =
-      co_await o_.line->send(message(i, value, back, true), stages().timetable.stage_of(to), value.memory);
+      co_await o_.line->send(message(turn, value, back, true), stages().timetable.stage_of(to), value.memory);
   --under_way_;
-  --leaving_[i];
+  --place_of(turn).leaving;
   if (!status.ok() && failure_.ok()) failure_ = status;
   ask();
   changed();
 }
 
-void StageRuns::spawn_sends(Index i) {
+void StageRuns::spawn_sends(const Turn& turn) {
   if (o_.line == nullptr) return;
-  const bool back = action(i).phase != Phase::kForward;
-  const StageSlot& slot = slot_of(i);
-  for (const SlotValue& value : back ? slot.sent_back : slot.sent) {
-    ++leaving_[i];
-    rt_.spawn(send(i, value, back));
+  const bool back = turn.action.phase != Phase::kForward;
+  Place& place = place_of(turn);
+  for (const SlotValue& value : back ? place.slot.sent_back : place.slot.sent) {
+    ++place.leaving;
+    rt_.spawn(send(turn, value, back));
   }
 }
 
@@ -215,92 +234,87 @@ Task<void> StageRuns::wait_for_change() {
   change_ = nullptr;
 }
 
-Task<Status> StageRuns::wait_until_ready(Index i) {
-  const bool forward = action(i).phase == Phase::kForward;
+Task<Status> StageRuns::wait_until_ready(const Turn& turn) {
+  const bool forward = turn.action.phase == Phase::kForward;
+  const Place& place = place_of(turn);
+  // W needs nothing beside its B.
+  const auto comes = [&] {
+    return turn.action.phase != Phase::kWeights && place.coming[forward ? 0 : 1] > 0;
+  };
   const TimeNs began = rt_.now();
-  while (failure_.ok() && (states_[i].coming > 0 || (forward && !has_room(i)))) co_await wait_for_change();
+  while (failure_.ok() && (comes() || (forward && !has_room(turn)))) co_await wait_for_change();
   if (const TimeNs waited = rt_.now() - began; waited > 0) {
     waited_ += waited;
-    o_.trace->note(fmt::format("wait for {}", action(i).to_text()), "wait", 0, began);
+    o_.trace->note(fmt::format("wait for {}", turn.action.to_text()), "wait", 0, began);
   }
   co_return failure_;
 }
 
-// The loss is a number before any gradient of the micro-batch leaves.
-Status StageRuns::look_at_loss(Index i, const exec::Execution& execution,
-                               const prepare::StageSegment& segment) {
-  if (rt_.is_phantom()) return {};
-  float* const metrics = o_.vote->metrics(static_cast<std::size_t>(action(i).micro_batch)).data<float>();
-  const std::pair<const char*, std::size_t> outputs[] = {{"loss", 0}, {"correct", 1}};
-  const bool counts = o_.prepared->tile == 0;  // every tile has them
-  for (const auto& [name, place] : outputs) {
-    if (!segment.train->graph().find_output(name)) continue;
-    TR_ASSIGN_OR_RETURN(const Tensor value, execution.fetch(name));
-    const float now = *value.data<float>();
-    if (counts) metrics[place] = now;
-    if (place == 0 && !o_.skips && !std::isfinite(now)) broken_ = action(i).micro_batch;
-  }
+Status StageRuns::rebind(Place& place) {
+  const exec::Variables& variables = versions_->of(place.version);
+  if (place.reads == &variables) return {};
+  for (const auto& execution : place.slot.executions) TR_RETURN_IF_ERROR(execution->rebind(variables));
+  place.reads = &variables;
   return {};
 }
 
-// Statistics of the forward pass, and gradients that backward made by the way, lie in the slot until now.
-Status StageRuns::collect(const exec::Execution& execution, const prepare::StageSegment& segment,
-                          std::size_t bucket, const Tensor& into) const {
-  const plan::Bucket& planned = o_.prepared->plan.buckets[bucket];
-  const auto copy = [&](const std::string& output, std::int64_t offset) -> Status {
-    TR_ASSIGN_OR_RETURN(const Tensor now, execution.fetch(output));
-    std::memcpy(into.raw() + offset * 4, now.raw(), now.type().num_bytes());
-    return {};
-  };
-  for (std::size_t s = 0; s < planned.statistics.size(); ++s)
-    TR_RETURN_IF_ERROR(copy("stat:" + planned.statistics[s], planned.statistic_offsets[s]));
-  for (std::size_t p = 0; p < planned.parameters.size(); ++p)
-    if (std::find(segment.early.begin(), segment.early.end(), planned.parameters[p]) != segment.early.end())
-      TR_RETURN_IF_ERROR(copy("grad:" + planned.parameters[p], planned.offsets[p]));
-  return {};
+// The version that the timetable says: forward and back are by the same.
+Status StageRuns::take_weights(const Turn& turn) {
+  if (!never_drains()) return {};
+  Place& place = place_of(turn);
+  place.version = row_->version_read(spec_, stages().stage, turn.action.micro_batch);
+  return rebind(place);
 }
 
-Task<void> StageRuns::keep(std::size_t bucket, std::size_t place) {
-  const Tensor from = gradients_[bucket], to = (*o_.sums)[bucket]->memory(place);
-  const double bytes = 2 * static_cast<double>(from.type().num_bytes());
-  co_await rt_.compute(
-      {.flops = 0, .bytes = bytes},
-      [&](runtime::ComputeContext&) { std::memcpy(to.raw(), from.raw(), from.type().num_bytes()); }, 1,
-      "keep a micro-batch");
-}
-
-// Where backward wrote a bucket's gradients.
-Tensor StageRuns::made(std::size_t bucket, std::int32_t segment) const {
-  auto* const sum = dynamic_cast<comm::SegmentSum*>((*o_.sums)[bucket].get());
-  return sum != nullptr ? sum->memory_of(segment) : gradients_[bucket];
-}
-
-Task<Status> StageRuns::add_gradients(Index i, std::size_t segment) {
-  const prepare::StageSegment& own = *own_[states_[i].own].stage.segments[segment];
-  for (const std::size_t b : own.buckets) {
-    if (!rt_.is_phantom())
-      TR_CO_RETURN_IF_ERROR(collect(*slot_of(i).executions[segment], own, b, made(b, own.index)));
-    comm::GradientSum& sum = *(*o_.sums)[b];
-    if (auto* const of_segments = dynamic_cast<comm::SegmentSum*>(&sum)) {
-      co_await of_segments->add(own.index);
-    } else {
-      Task<void> kept = keep(b, static_cast<std::size_t>(action(i).micro_batch));
-      co_await std::move(kept);
-    }
+// Before the update at the end of a step: whoever has gone forward, or will, by the weights before it has a
+// copy of them.
+Task<Status> StageRuns::end_weights(const Turn& turn) {
+  const int micro_batch = turn.action.micro_batch;
+  ++ages_[versions_->newest() - place_of(turn).version];
+  if (place_in_step(micro_batch) + 1 < spec_.micro_batches) co_return Status();
+  const std::int64_t oldest = row_->version_read(spec_, stages().stage, micro_batch + 1);
+  versions_->forget_before(oldest);
+  const bool is_last = num_now_ == turns_.size();  // no step follows
+  if (oldest <= versions_->newest() && !is_last) {
+    TR_CO_RETURN_IF_ERROR(co_await versions_->keep());
+    for (Place& place : own_[0].places)
+      if (place.begun > place.finished && &place != &place_of(turn)) TR_CO_RETURN_IF_ERROR(rebind(place));
   }
-  if (action(i).micro_batch + 1 == static_cast<int>(num_micro_batches_)) o_.on_done(own.index);
+  versions_->count_update();
+  const auto& segments = own_[0].stage.segments;
+  for (auto s = segments.rbegin(); s != segments.rend(); ++s) o_.on_done((*s)->index);
   co_return Status();
 }
 
-Task<Status> StageRuns::run_phase(Index i, const prepare::BatchTensors& batch) {
-  const Phase phase = action(i).phase;
-  const VirtualStage& stage = own_[states_[i].own].stage;
+// The loss is a number before any gradient of the micro-batch leaves.
+Status StageRuns::look_at_loss(const Turn& turn, const exec::Execution& execution,
+                               const prepare::StageSegment& segment) {
+  if (!segment.train->graph().find_output("loss")) return {};
+  const int in_step = place_in_step(turn.action.micro_batch);
+  const bool counts = o_.prepared->tile == 0 && !rt_.is_phantom();  // every tile has them
+  const Tensor metrics = o_.votes->of(step_).metrics(static_cast<std::size_t>(in_step));
+  const std::pair<const char*, std::size_t> outputs[] = {{"loss", 0}, {"correct", 1}};
+  for (const auto& [name, place] : outputs) {
+    if (rt_.is_phantom() || !segment.train->graph().find_output(name)) continue;
+    TR_ASSIGN_OR_RETURN(const Tensor value, execution.fetch(name));
+    const float now = *value.data<float>();
+    if (counts) metrics.data<float>()[place] = now;
+    if (place == 0 && !o_.skips && !std::isfinite(now)) broken_ = in_step;
+  }
+  if (++losses_seen_ == static_cast<std::size_t>(spec_.micro_batches) && broken_ < 0) o_.on_losses();
+  return {};
+}
+
+Task<Status> StageRuns::run_phase(const Turn& turn, const prepare::BatchTensors& batch) {
+  const Phase phase = turn.action.phase;
+  const VirtualStage& stage = own_[turn.own].stage;
   const std::size_t count = stage.segments.size();
-  const auto number = static_cast<std::uint64_t>(step_) * num_micro_batches_ +
-                      static_cast<std::uint64_t>(action(i).micro_batch);
+  const auto number = static_cast<std::uint64_t>(step_of(turn.action.micro_batch)) *
+                          static_cast<std::uint64_t>(spec_.micro_batches) +
+                      static_cast<std::uint64_t>(place_in_step(turn.action.micro_batch));
   for (std::size_t k = 0; k < count; ++k) {
     const std::size_t s = phase == Phase::kForward ? k : count - 1 - k;
-    exec::Execution& execution = *slot_of(i).executions[s];
+    exec::Execution& execution = *place_of(turn).slot.executions[s];
     const prepare::StageSegment& segment = *stage.segments[s];
     if (phase == Phase::kForward)
       TR_CO_RETURN_IF_ERROR(
@@ -309,33 +323,49 @@ Task<Status> StageRuns::run_phase(Index i, const prepare::BatchTensors& batch) {
     how.number = number;
     how.phase = static_cast<int>(phase);
     TR_CO_RETURN_IF_ERROR(co_await execution.run(how));
-    if (phase == Phase::kForward) TR_CO_RETURN_IF_ERROR(look_at_loss(i, execution, segment));
-    if (phase == Phase::kWeights) TR_CO_RETURN_IF_ERROR(co_await add_gradients(i, s));
+    if (phase == Phase::kForward) TR_CO_RETURN_IF_ERROR(look_at_loss(turn, execution, segment));
+    if (phase != Phase::kWeights) continue;
+    const int in_step = place_in_step(turn.action.micro_batch);
+    TR_CO_RETURN_IF_ERROR(co_await gradients_.add(execution, segment, static_cast<std::size_t>(in_step)));
+    if (in_step + 1 == spec_.micro_batches && !never_drains()) o_.on_done(segment.index);
   }
   co_return Status();
 }
 
-Task<Status> StageRuns::compute(Index i, const prepare::BatchTensors& batch) {
-  TR_CO_RETURN_IF_ERROR(co_await wait_until_ready(i));
+Task<Status> StageRuns::compute(const Turn& turn, const StageStep& now) {
+  TR_CO_RETURN_IF_ERROR(co_await wait_until_ready(turn));
+  const Phase phase = turn.action.phase;
+  const int micro_batch = turn.action.micro_batch;
   const TimeNs began = rt_.now();
-  TR_CO_RETURN_IF_ERROR(co_await run_phase(i, batch));
-  o_.trace->note(fmt::format("{} {}", parallel::phase_letter(action(i).phase), action(i).micro_batch),
-                 phase_name(action(i).phase), action(i).virtual_stage, began);
+  if (phase == Phase::kForward) {
+    ++place_of(turn).begun;
+    TR_CO_RETURN_IF_ERROR(take_weights(turn));
+  }
+  const auto after = static_cast<std::size_t>(step_of(micro_batch) - now.step);
+  const prepare::BatchTensors& batch =
+      now.batches[after][static_cast<std::size_t>(place_in_step(micro_batch))];
+  TR_CO_RETURN_IF_ERROR(co_await run_phase(turn, batch));
+  if (phase == Phase::kWeights && never_drains()) TR_CO_RETURN_IF_ERROR(co_await end_weights(turn));
+  o_.trace->note(fmt::format("{} {}", parallel::phase_letter(phase), place_in_step(micro_batch)),
+                 phase_name(phase), turn.action.virtual_stage, began);
   if (broken_ >= 0) co_return Status();
-  const Phase sends_back = splits_weights_ ? Phase::kBackward : Phase::kWeights;
-  if (action(i).phase == Phase::kForward || action(i).phase == sends_back) spawn_sends(i);
-  done_[i] = true;
+  // Where B and W are one action, gradients leave behind it.
+  const Phase sends_back = row_->splits_weights ? Phase::kBackward : Phase::kWeights;
+  if (phase == Phase::kForward || phase == sends_back) spawn_sends(turn);
+  if (phase == Phase::kWeights) ++place_of(turn).finished;
   ask();
   co_return Status();
 }
 
-Task<Status> StageRuns::run(std::int64_t step, std::span<const prepare::BatchTensors> batch) {
-  begin(step);
+Task<Status> StageRuns::run(StageStep now) {
+  begin(now);
   ask();
-  for (Index i = 0; i < actions_.size() && broken_ < 0; ++i)
-    TR_CO_RETURN_IF_ERROR(co_await compute(i, batch[static_cast<std::size_t>(action(i).micro_batch)]));
+  for (Index i = 0; i < num_now_ && broken_ < 0; ++i) {
+    const Turn turn = turns_[i];
+    TR_CO_RETURN_IF_ERROR(co_await compute(turn, now));
+  }
   if (broken_ >= 0) co_return Status();
-  co_await drained();
+  if (!never_drains()) co_await drained();
   co_return failure_;
 }
 

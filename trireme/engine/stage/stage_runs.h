@@ -3,17 +3,24 @@
 // One action computes at a time. What an action needs from a neighbour is asked for as early as there is room
 // for it, and what it gives to one leaves while the next action computes; a micro-batch gives its slot to a
 // later one when its gradients are added and everything it sends has left.
+//
+// A pipeline that never drains begins micro-batches of later steps while it ends those of one. They go back
+// by the weights that they went forward by, which are older than the newest.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "trireme/comm/host_ops.h"
+#include "trireme/engine/stage/stage_gradients.h"
 #include "trireme/engine/stage/stage_slots.h"
+#include "trireme/engine/stage/weight_versions.h"
 #include "trireme/engine/step.h"
-#include "trireme/engine/vote.h"
+#include "trireme/engine/vote/votes.h"
 #include "trireme/prepare/batch.h"
 
 namespace trireme::engine {
@@ -24,91 +31,118 @@ struct StageRunsOptions {
   const BucketSums* sums = nullptr;
   comm::Group* line = nullptr;  // along the stage axis; null: all segments are here
   exec::HostOps host_ops = {};
-  Vote* vote = nullptr;  // what is learned of losses goes there
+  Votes* votes = nullptr;  // what is learned of losses goes there
   const StepTrace* trace = nullptr;
   bool skips = false;  // a loss that is not a number is not looked for
+  // What this stage has to tell of the losses of a step is there, of all micro-batches.
+  std::function<void()> on_losses;
   // The gradients of a segment are there, of all micro-batches of this rank.
   std::function<void(std::int32_t segment)> on_done;
+};
+
+struct StageStep {
+  std::int64_t step = 0;
+  // Pipelines that never drain: the last step of the run and one more. The first step that is run fills them.
+  std::int64_t end = 0;
+  // This step's, and those of later steps that begin before it ends.
+  std::span<const std::span<const prepare::BatchTensors>> batches;
 };
 
 // On the loop of one Runtime; all that the options point to outlives it.
 class StageRuns {
  public:
-  StageRuns(runtime::Runtime& rt, StageRunsOptions options) : rt_(rt), o_(std::move(options)) {}
+  StageRuns(runtime::Runtime& rt, StageRunsOptions options)
+      : rt_(rt), o_(std::move(options)), gradients_(rt, *o_.prepared, *o_.sums) {}
 
   // The micro-batches of a replica: its run of logical shards.
   Status take_shards(collective::LeafRun run);
-  // All of them; ends when nothing is under way.
-  runtime::Task<Status> run(std::int64_t step, std::span<const prepare::BatchTensors> batch);
-  // After a failure of this rank or another: messages end with the group's verdict.
+  // All of them; ends when nothing is under way, or, where the pipeline never drains, nothing of this step.
+  runtime::Task<Status> run(StageStep now);
+  // After a failure of this rank or another: messages end with the group's verdict. Else at the end of a step
+  // of all stages.
   runtime::Task<void> drained();
-  // A micro-batch whose loss is not a number, or -1. Its gradient does not leave, so no rank ends a sum
-  // of the step.
+  // A micro-batch whose loss is not a number, by its place in the step, or -1. Its gradient does not leave,
+  // so no rank ends a sum of the step.
   int broken_place() const { return broken_; }
   TimeNs waited_ns() const { return waited_; }  // in the last run, for neighbours
+  // Where the pipeline never drains: ages of the weights that micro-batches of the last step read, in updates
+  // -> how many of them.
+  std::map<std::int64_t, std::int64_t> take_ages() { return std::exchange(ages_, {}); }
 
  private:
   using Index = std::size_t;  // of an action
-  struct Own {                // a virtual stage of this rank
-    VirtualStage stage;
-    std::vector<StageSlot> slots;
+  // A place for a micro-batch in flight.
+  struct Place {
+    StageSlot slot;
+    std::int64_t begun = 0, finished = 0;  // micro-batches that went forward here, and of them those done
+    std::size_t coming[2] = {0, 0};        // messages that are waited for, forward and back
+    std::size_t leaving = 0;               // messages of its micro-batch that have not left
+    const exec::Variables* reads = nullptr;
+    std::int64_t version = 0;  // of weights, that its micro-batch reads
   };
-  // What is known of an action before the run, and what has come of it.
-  struct ActionState {
-    std::size_t own = 0, slot = 0;
-    Index forward = 0, backward = 0;  // of its micro-batch
-    std::ptrdiff_t room_from = -1;    // F: the action that gives the slot back; -1: nobody had it
-    std::size_t coming = 0;           // messages that it waits for
+  struct Own {  // a virtual stage of this rank
+    VirtualStage stage;
+    std::vector<Place> places;
+  };
+  // Who computes an action, or waits for a message: known before the run.
+  struct Turn {
+    std::size_t own = 0, place = 0;
+    std::int64_t number = 0;  // micro-batches that had the place before
+    parallel::TimetableAction action;
   };
   const prepare::Stages& stages() const { return *o_.prepared->stages; }
-  const parallel::TimetableAction& action(Index i) const { return actions_[i]; }
-  StageSlot& slot_of(Index i) { return own_[states_[i].own].slots[states_[i].slot]; }
+  Place& place_of(const Turn& turn) { return own_[turn.own].places[turn.place]; }
+  bool never_drains() const { return versions_ != nullptr; }
+  // Micro-batches of a pipeline that never drains are numbered over the run.
+  std::int64_t step_of(int micro_batch) const;
+  int place_in_step(int micro_batch) const;
   Status make_virtual_stages();
-  Status make_gradients();
-  Status make_slots();
-  void give_slots();
+  Status make_places();
+  void give_places();
+  Turn turn_in_run(const parallel::TimetableAction& action) const;
 
-  void begin(std::int64_t step);
+  void begin(const StageStep& now);
+  void begin_in_run(const StageStep& now);
   void ask();  // for what actions need and there is room for
-  bool has_room(Index i) const;
-  runtime::Task<void> receive(Index i, SlotValue value, bool back);
-  runtime::Task<void> send(Index i, SlotValue value, bool back);
-  comm::Call message(Index i, const SlotValue& value, bool back, bool sends) const;
+  bool has_room(const Turn& turn);
+  runtime::Task<void> receive(Turn turn, SlotValue value, bool back);
+  runtime::Task<void> send(Turn turn, SlotValue value, bool back);
+  comm::Call message(const Turn& turn, const SlotValue& value, bool back, bool sends) const;
   runtime::Task<void> wait_for_change();
   void changed();
-  runtime::Task<Status> wait_until_ready(Index i);
-  runtime::Task<Status> compute(Index i, const prepare::BatchTensors& batch);
-  runtime::Task<Status> run_phase(Index i, const prepare::BatchTensors& batch);
-  Status collect(const exec::Execution& execution, const prepare::StageSegment& segment, std::size_t bucket,
-                 const Tensor& into) const;
-  Tensor made(std::size_t bucket, std::int32_t segment) const;
-  runtime::Task<void> keep(std::size_t bucket, std::size_t place);
-  runtime::Task<Status> add_gradients(Index i, std::size_t segment);
-  Status look_at_loss(Index i, const exec::Execution& execution, const prepare::StageSegment& segment);
-  void spawn_sends(Index i);
+  runtime::Task<Status> wait_until_ready(const Turn& turn);
+  Status take_weights(const Turn& turn);
+  runtime::Task<Status> end_weights(const Turn& turn);
+  Status rebind(Place& place);
+  runtime::Task<Status> compute(const Turn& turn, const StageStep& now);
+  runtime::Task<Status> run_phase(const Turn& turn, const prepare::BatchTensors& batch);
+  Status look_at_loss(const Turn& turn, const exec::Execution& execution,
+                      const prepare::StageSegment& segment);
+  void spawn_sends(const Turn& turn);
 
   runtime::Runtime& rt_;
   const StageRunsOptions o_;
+  const parallel::TimetableRow* row_ = nullptr;
+  parallel::TimetableSpec spec_;  // of this replica
   std::vector<Own> own_;
   Buffer scratch_;
-  // Where backward writes, per bucket that is not added as micro-batches come: encoders keep something of
-  // each of them.
-  std::vector<Tensor> gradients_;
-  parallel::StageActions actions_;  // updates left out
-  std::vector<ActionState> states_;
-  std::size_t num_micro_batches_ = 0;
-  bool splits_weights_ = false;  // else B and W are one action, and gradients leave behind it
+  StageGradients gradients_;
 
-  // The step under way.
+  // The step under way. Behind its actions are those of the next one, where the pipeline never drains.
+  std::vector<Turn> turns_;
+  std::size_t num_now_ = 0;  // of them, of this step
+  Index asked_forward_ = 0, asked_back_ = 0;
   std::int64_t step_ = 0;
-  std::vector<std::size_t> leaving_;  // per action: messages that have not left
-  std::vector<bool> done_;
-  Index next_ = 0, asked_forward_ = 0, asked_back_ = 0;
+  std::size_t losses_seen_ = 0;
   std::size_t under_way_ = 0;  // messages
   Status failure_;
   int broken_ = -1;
   TimeNs waited_ = 0;
   std::unique_ptr<runtime::OneShot<bool>> change_;  // while somebody waits
+
+  std::unique_ptr<WeightVersions> versions_;  // null: the pipeline drains
+  std::map<std::int64_t, std::int64_t> ages_;
+  std::int64_t first_step_ = -1;  // that filled it
 };
 
 }  // namespace trireme::engine

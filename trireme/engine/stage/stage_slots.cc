@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "trireme/comm/sum/segment_sum.h"
 #include "trireme/prepare/batch.h"
 #include "trireme/tensor/host_zeros.h"
 
@@ -80,8 +79,7 @@ class SlotMaker {
   Status bind_gradients(const prepare::StageSegment& segment, std::map<std::string, Tensor>& bindings) const {
     for (const std::size_t b : segment.buckets) {
       const plan::Bucket& bucket = o_.prepared->plan.buckets[b];
-      auto* const sum = dynamic_cast<comm::SegmentSum*>((*o_.sums)[b].get());
-      const Tensor memory = sum != nullptr ? sum->memory_of(segment.index) : (*o_.gradients)[b];
+      const Tensor memory = o_.gradients->written(b, segment.index);
       for (std::size_t p = 0; p < bucket.parameters.size(); ++p) {
         const auto& early = segment.early;
         if (std::find(early.begin(), early.end(), bucket.parameters[p]) != early.end()) continue;

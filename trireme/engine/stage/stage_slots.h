@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "trireme/engine/bucket_sums.h"
+#include "trireme/engine/stage/stage_gradients.h"
 #include "trireme/engine/weights.h"
 #include "trireme/prepare/stages.h"
 
@@ -35,8 +35,7 @@ struct StageSlot {
 struct StageSlotOptions {
   const prepare::Prepared* prepared = nullptr;
   Weights* weights = nullptr;
-  const BucketSums* sums = nullptr;
-  const std::vector<Tensor>* gradients = nullptr;  // StageRuns::gradients_
+  const StageGradients* gradients = nullptr;
   Buffer scratch = {};
   exec::HostOps host_ops = {};
 };

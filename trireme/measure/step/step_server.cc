@@ -134,7 +134,10 @@ Task<Result<std::vector<TimeNs>>> Steps::run(std::int64_t count) {
     Result<engine::StepOutput> out = co_await replica_->run_step(input);
     if (!out.ok()) co_return out.status();
     // On a GPU a step ends while the one before runs: the time between two ends is that of a step.
-    if (replica_->gpu_queue() == nullptr || i + 1 == count) TR_CO_RETURN_IF_ERROR(co_await replica_->drain());
+    if (replica_->gpu_queue() == nullptr || i + 1 == count) {
+      const auto late = co_await replica_->drain();
+      if (!late.ok()) co_return late.status();
+    }
     times.push_back(rt_.now() - begin);
     totals_.compute_ns += out->compute_ns;
     totals_.exposed_ns += out->exposed_ns;

@@ -1,10 +1,9 @@
-#include "trireme/engine/vote.h"
+#include "trireme/engine/vote/vote.h"
 
 #include <algorithm>
 
 #include "trireme/comm/sum/shard_tree.h"
 #include "trireme/plan/plan.h"
-#include "trireme/plan/slots.h"
 #include "trireme/tensor/host_zeros.h"
 
 namespace trireme::engine {
@@ -25,12 +24,13 @@ float add_up(std::vector<float> values) {
 }  // namespace
 
 Vote::Vote(runtime::Runtime& rt, comm::Group& replicas, comm::Group* parts, std::int32_t num_shards,
-           bool alone)
+           bool alone, plan::Slot slot)
     : rt_(rt),
       group_(replicas),
       parts_(parts),
       num_shards_(num_shards),
       alone_(alone),
+      slot_(slot),
       first_of_parts_(kStop) {}
 
 void Vote::cut_in_depth(Segments segments) {
@@ -123,7 +123,7 @@ void Vote::read() {
 runtime::Task<Status> Vote::add_parts(const StepInput& step) {
   comm::Call call;
   call.step = static_cast<std::uint32_t>(step.step);
-  call.slot = plan::kSlotVote;
+  call.slot = slot_;
   call.label = "vote of a replica";
   call.algorithm = "fixed-tree";
   const bool in_segments = first_of_parts_ == 0;
@@ -153,7 +153,7 @@ runtime::Task<Status> Vote::cast(StepInput step, std::vector<collective::LeafRun
   if (!alone_) {
     comm::Call call;
     call.step = static_cast<std::uint32_t>(step.step);
-    call.slot = plan::kSlotVote;
+    call.slot = slot_;
     call.label = "vote";
     call.algorithm = "fixed-tree";
     call.num_leaves = num_shards_;

@@ -12,6 +12,7 @@
 
 #include "trireme/comm/group.h"
 #include "trireme/engine/step.h"
+#include "trireme/plan/slots.h"
 
 namespace trireme::engine {
 
@@ -27,7 +28,8 @@ class Vote {
  public:
   // `replicas`: the ranks that run the shards, by replica; `parts`: those that hold the parts of this rank's
   // replica, null where it has them all. `alone`: nobody else votes on this rank's steps.
-  Vote(runtime::Runtime& rt, comm::Group& replicas, comm::Group* parts, std::int32_t num_shards, bool alone);
+  Vote(runtime::Runtime& rt, comm::Group& replicas, comm::Group* parts, std::int32_t num_shards, bool alone,
+       plan::Slot slot = plan::kSlotVote);
   // The model is cut in its depth: one of the parts has the losses, those of the others are zeros, and this
   // rank is one of the tiles of its stage. Before take_shards().
   struct Segments {
@@ -63,6 +65,7 @@ class Vote {
   comm::Group* const parts_;
   const std::int32_t num_shards_;
   const bool alone_;
+  const plan::Slot slot_;
   std::size_t first_of_parts_;  // place in a leaf from which on the ranks of a replica may differ
   std::vector<Tensor> leaves_;  // per shard; the first receives the sum
   Tensor of_parts_;             // what of the leaves differs
