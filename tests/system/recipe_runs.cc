@@ -13,7 +13,8 @@ std::string recipe_file(const std::string& recipe) {
 }
 
 Json train_recipe(const Workspace& w, const std::string& recipe, const std::string& run_dir,
-                  const std::vector<std::string>& keys, const std::vector<std::string>& arguments) {
+                  const std::vector<std::string>& keys, const std::vector<std::string>& arguments,
+                  int workers) {
   std::vector<std::string> args{"train", recipe_file(recipe), "--quiet", "--run-dir", run_dir};
   for (const std::string& key : keys) args.insert(args.end(), {"--set", key});
   args.insert(args.end(), arguments.begin(), arguments.end());
@@ -23,7 +24,7 @@ Json train_recipe(const Workspace& w, const std::string& recipe, const std::stri
   if (!summary.is_object()) return Json();
   EXPECT_TRUE(summary.value("finished", false)) << recipe;
   EXPECT_EQ(summary.value("job", ""), recipe);
-  EXPECT_EQ(summary.value("workers", 0), kRecipeWorkers) << recipe;
+  EXPECT_EQ(summary.value("workers", 0), workers) << recipe;
   return summary;
 }
 

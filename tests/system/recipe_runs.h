@@ -9,14 +9,15 @@
 
 namespace trireme::system_test {
 
-inline constexpr int kRecipeWorkers = 4;  // of every recipe of several workers
+inline constexpr int kRecipeWorkers = 4;  // of nearly every recipe of several workers
 
 std::string recipe_file(const std::string& recipe);
 
 // Trains a recipe with its own [parallel] and these keys into a folder of the workspace; the arguments may
 // hold options and keys. Returns summary.json, null where the run failed.
 Json train_recipe(const Workspace& w, const std::string& recipe, const std::string& run_dir,
-                  const std::vector<std::string>& keys, const std::vector<std::string>& arguments);
+                  const std::vector<std::string>& keys, const std::vector<std::string>& arguments,
+                  int workers = kRecipeWorkers);
 
 // Whether a run in the folder "run" had a process of this rank.
 bool has_rank(const Workspace& w, int rank);

@@ -43,7 +43,7 @@ Result<Findings> find_out(const InspectModelArgs& args) {
   const int workers = static_cast<int>(std::clamp<std::int64_t>(job.parallel.workers, 1, 1 << 16));
   const int threads = args.threads > 0 ? args.threads : std::max(1, f.model.compute_threads / workers);
   TR_ASSIGN_OR_RETURN(f.memory, prepare::estimate_memory(job, input, threads));
-  if (job::tiles_of(job) > 1) {
+  if (job::tiles_of(job) > 1 || job::stages_of(job) > 1) {
     TR_ASSIGN_OR_RETURN(f.workers, prepare::estimate_workers(job, input, threads));
   }
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs graphs,
