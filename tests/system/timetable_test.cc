@@ -1,6 +1,9 @@
 // `inspect timetable`, as a user meets it.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
+
 #include "tests/system/binary.h"
 
 namespace trireme::system_test {
@@ -27,6 +30,24 @@ TEST(InspectTimetable, PricesProvesAndDrawsOne) {
                            "stage 3           F0 B0 F1 B1 F2 B2 F3 B3 W0", "Proved: "})
     EXPECT_NE(ran.out.find(text), std::string::npos) << text << " is not in:\n" << ran.out;
   EXPECT_EQ(w.read("timetable.svg").find("<svg "), 0U);
+}
+
+// docs/how_to_pipeline.md shows them.
+TEST(InspectTimetable, DrawsThePicturesOfTheDocuments) {
+  const Workspace w;
+  const char* const root = std::getenv("TRIREME_SOURCE_DIR");
+  const Result<Json> rows = parse_json(w.run({"inspect", "timetable", "--json"}).out, "standard output");
+  ASSERT_TRUE(rows.ok());
+  for (const Json& row : *rows) {
+    const std::string kind = row.value("name", ""), picture = "timetable-" + kind + ".svg";
+    const bool has_steps = row.value("synchronous", false);
+    const Ran ran = w.run({"inspect", "timetable", "--kind", kind, "--stages", "4", "--micro-batches", "8",
+                           "--virtual-stages", kind == "interleaved" ? "2" : "1", "--times",
+                           has_steps ? "1,1,1,0" : "1,1,1,0,0.5", "--svg", picture});
+    ASSERT_EQ(ran.code, 0) << ran.err;
+    std::ifstream kept(std::string(root != nullptr ? root : ".") + "/docs/images/" + picture);
+    EXPECT_EQ(w.read(picture), std::string(std::istreambuf_iterator<char>(kept), {})) << picture;
+  }
 }
 
 TEST(InspectTimetable, GivesJson) {
