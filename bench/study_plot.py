@@ -514,6 +514,58 @@ def virtual(tables):
     return fig
 
 
+# ---------------------------------------------------------------------------------------------------------------- pipelines
+SHADES = {"gpipe": OTHER[0], "1f1b": MUTED[0], "interleaved": THIRD[0], "zb-h1": OURS[0], "zb-h2": "#4f97cf"}
+
+
+def bubble(tables):
+    t = find(tables, "Bubbles and memory")
+    if not t:
+        return None
+    formula, runs = {}, {}
+    for r in t.rows:
+        kind, x = r[0].strip("`"), number(r[2])
+        for cell, into in ((r[3], formula), (r[5], runs)):
+            if number(cell) is not None:
+                into.setdefault(kind, []).append((x, number(cell)))
+    if "1f1b" not in formula:
+        return None
+    fig, ax = figure("zb-h1 waits a third as long as 1f1b, interleaved half as long", below="Part of a step in which a stage waits; 4 equal stages, lines by formula, marks as run (squares: zb-h2)")
+    fig.subplots_adjust(right=0.84, top=0.745)
+    for kind, points in formula.items():
+        ax.plot(*zip(*points), color=SHADES[kind], linewidth=2, linestyle=":" if kind == "gpipe" else "-")
+    for kind, points in runs.items():
+        ax.plot(*zip(*points), "s" if kind == "zb-h2" else "o", color=SHADES[kind], markersize=7 if kind == "zb-h2" else 4.5, zorder=2 if kind == "zb-h2" else 3)
+    log_axis(ax.xaxis, [x for x, _ in formula["1f1b"]], [x for x, _ in formula["1f1b"]])
+    names = {"1f1b": "gpipe, 1f1b"}
+    label_ends(ax, [(*points[-1], names.get(kind, kind), SHADES[kind]) for kind, points in formula.items() if kind != "gpipe"])
+    ax.set_ylim(-1.5, 46)
+    ax.set_xlabel("micro-batches per stage")
+    fig.text(0.015, ax.get_position().y1 + 0.035, "% of a step", fontsize=9, color=MUTED[0])
+    return fig
+
+
+def in_flight(tables):
+    t = find(tables, "Bubbles and memory", "fullest stage")
+    if not t:
+        return None
+    rows = {kind: t.column("M/S", f"`{kind}`") for kind in SHADES}
+    names = {"1f1b": "1f1b, zb-h1, async, 2bw"}
+    series = [(names.get(kind, kind), SHADES[kind], points, "") for kind, points in rows.items() if points and kind != "zb-h1"]
+    return line_figure("Only gpipe keeps more, the more micro-batches there are",
+                       "Activations of micro-batches kept at the fullest of 4 stages", series, [x for x, _ in series[0][2]],
+                       ("micro-batches per stage", "micro-batches in flight"), right=0.72) if series else None
+
+
+def network(tables):
+    t = next((t for t in tables if t.section == "Slow links" and t.bold.startswith("vgg16") and t.bold.endswith("100 Mbit/s")), None)
+    rows = sorted(((number(r[3]), r[0].replace("`", "")) for r in t.rows if number(r[3])), reverse=True) if t else []
+    if not rows:
+        return None
+    shown = [(way, rate, OTHER[0] if way.startswith("PyTorch") else MUTED[0] if way == "data, dense" else OURS[0], f"{rate:.2g}", None, None) for rate, way in rows]
+    return dot_figure(f"VGG-16 at 100 Mbit/s: {rows[0][1]} is fastest", "Four ranks on links of their own", shown, "samples per second")[0]
+
+
 FIGURES = {  # page: {name of the file: function of the page's tables}
     "replicas": {
         "scaling-speech-42m": scaling("speech-42m", 128), "scaling-resnet50": scaling("resnet50", 8),
@@ -521,6 +573,7 @@ FIGURES = {  # page: {name of the file: function of the page's tables}
         "rules-real": slow_worker("Rules with a slow worker, real", "4 processes of one host"),
         "distbelief": distbelief, "period": period, "last-executor": last_executor, "servers": servers,
         "linear-scaling": linear_scaling, "overlap": overlap, "hogwild": hogwild, "prediction": prediction},
+    "pipelines": {"bubble": bubble, "in-flight": in_flight, "network": network},
     "sharding": {"distbelief": machines, "cots-hpc": sizes, "project-adam": replicas_of_four},
     "compression": {
         "accuracy-mlp": accuracy("`mnist-mlp` (", "MLP on MNIST: 86 times fewer bytes cost 0.4 points of accuracy", (97.5, 98.2)),

@@ -9,7 +9,8 @@ Needs torch; bench/pipelines starts it.
 WAY: gpipe, 1f1b, interleaved (ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B), ddp (DistributedDataParallel). MODEL: char-gpt (12 blocks of
 256, 4 heads, 128 bytes of text; Adam), vgg16 and alexnet (224 x 224, 1000 classes; SGD with momentum). --cut: layers of each stage along the
 model; of char-gpt blocks, of the others convolutions and fully connected layers. Interleaved has twice as many stages as ranks. The batch
-is that of all ranks. Tokens are one parameter of the first and the last stage of char-gpt: the two sum its gradients.
+is that of all ranks. Tokens are one parameter of the first and the last stage of char-gpt: the two sum its gradients. grown_mib: what a
+rank held at most, beyond what it held before it had a model.
 """
 import argparse
 import json
@@ -184,6 +185,11 @@ class Replica:
         self.loss(self.net(x), y).backward()
 
 
+def resident():
+    """MiB at most so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
 def train(options):
     import torch
     from torch import distributed
@@ -191,6 +197,7 @@ def train(options):
     torch.set_num_threads(options.threads or len(os.sched_getaffinity(0)))
     distributed.init_process_group("gloo")
     torch.manual_seed(options.seed)
+    empty = resident()
     layers = MODELS[options.model](torch)
     is_replica = options.way == "ddp"
     net = Replica(layers, torch) if is_replica else Pipeline(options, layers, rank, world, torch)
@@ -211,11 +218,12 @@ def train(options):
         if step >= 2:
             seconds.append(time.perf_counter() - start)
     peaks = [None] * world
-    distributed.all_gather_object(peaks, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+    distributed.all_gather_object(peaks, (resident(), resident() - empty))
     if rank == 0:
         middle = statistics.median(seconds)
         print(json.dumps({"way": options.way, "world": world, "step_seconds": middle, "samples_per_second": options.batch / middle,
-                          "all": seconds, "peak_mib": peaks, "torch": torch.__version__}))
+                          "all": seconds, "peak_mib": [p for p, _ in peaks], "grown_mib": [g for _, g in peaks],
+                          "torch": torch.__version__}))
     distributed.barrier()
     distributed.destroy_process_group()
     return 0

@@ -3,7 +3,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 cd "$root" || exit 1
 
-for script in replicas compression sharding; do
+for script in replicas compression sharding pipelines; do
   passes "bench/$script" --list
   while read -r study _; do
     refuses "no study is called '${study}x'" "bench/$script" "${study}x"
@@ -29,7 +29,7 @@ grep -q "some/time-100mbit.svg" "$scratch/page/some.md" || fail "the page does n
 
 # The figures that are kept show the tables of their pages: drawn again they have the same words and numbers.
 words() { grep -o '>[^<>]*</text>' "$1" | sort; }
-for script in replicas compression sharding; do
+for script in replicas compression sharding pipelines; do
   cp "docs/studies/$script.md" "$scratch/$script.md"
   passes bench/study_plot.py "$scratch/$script.md"
   for drawn in "$scratch/$script"/*.svg; do
