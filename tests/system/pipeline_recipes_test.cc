@@ -124,6 +124,15 @@ TEST(PaperRecipesInStages, MegatronCutsBlocksByStagesAndTheirMatricesWithin) {
   EXPECT_EQ(hash_of(s), hash_of(trained_alone(w, "megatron-3d", alone)));
 }
 
+// A segment may take another kernel for an op than the one before, and within it some nodes yet another.
+TEST(PaperRecipesInStages, GoogLeNetHasItsKernelsByNodeInEverySegment) {
+  const Workspace w;
+  const Ran ran = w.run({"simulate", recipe_file("googlenet"), "--json", "--algorithm", "fixed-tree",
+                         "--mesh", "stage=2", "--steps", "1", "--batch-per-rank", "4", "--set",
+                         "parallel.micro_batches=4", "train.segments=6"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+}
+
 TEST(PaperRecipesInStages, WhatEveryWorkerWillHoldIsShown) {
   const Workspace w;
   Words args{"inspect", "model", recipe_file("gpipe"), "--set"};

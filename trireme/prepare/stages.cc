@@ -246,13 +246,17 @@ Result<Compiled> compile_eval(const job::Job& job, const Graph& graph, exec::Com
 }
 
 void note_kernels(const Compiled& compiled, std::map<std::string, std::string>& kernels) {
-  for (const auto& [op, kernel] : compiled->kernels()) {
+  const std::map<std::string, std::string> own = compiled->kernels();
+  for (const auto& [op, kernel] : own) {
     const auto [at, added] = kernels.try_emplace(op, kernel);
     if (added || at->second == kernel) continue;
     const graph::Graph& g = compiled->graph();
-    for (std::int32_t i = 0; i < g.size(); ++i)  // of this segment's nodes it is an exception
-      if (op::formed_name(*g.node(i).def, g.node(i).forms) == op)
-        kernels.try_emplace(op + ":" + g.node(i).name, kernel);
+    for (std::int32_t i = 0; i < g.size(); ++i) {  // of this segment's nodes it is an exception
+      if (op::formed_name(*g.node(i).def, g.node(i).forms) != op) continue;
+      const std::string node = op + ":" + g.node(i).name;
+      const auto named = own.find(node);  // which may be one among them too
+      kernels.try_emplace(node, named == own.end() ? kernel : named->second);
+    }
   }
 }
 
