@@ -369,9 +369,10 @@ TEST(Mistakes, OnAMesh) {
           mesh("model=-1", "axis 'model' of size -1: expected at least 1"),
           mesh("Model=2", "'Model' is no name of an axis: expected a-z"),
           mesh("model=2,model=2", "two axes of the mesh are called 'model'"),
-          mesh("data=2,modle=2", "got axis 'modle', expected data or model; did you mean model?"),
-          mesh("data=2,stage=2", "got axis 'stage', expected data or model"),
-          mesh("model=2,data=2", "got model first, expected data first"),
+          mesh("data=2,modle=2", "got axis 'modle', expected data, stage or model; did you mean model?"),
+          mesh("data=2,staeg=2", "got axis 'staeg', expected data, stage or model; did you mean stage?"),
+          mesh("model=2,data=2", "got model before data, expected data, stage, model"),
+          mesh("stage=2,data=2", "got stage before data, expected data, stage, model"),
           {on_mesh("data=2,model=2", {}, {"--workers", "3"}),
            kUsage,
            {"is of 4 workers, and there are 3; leave --workers out, or set --workers 4"}},
@@ -394,7 +395,7 @@ TEST(Mistakes, OnAMesh) {
            {"'parallel.fc_scheme'", "parallel.style = one-weird-trick"}},
           {{"inspect", "layouts", "lenet", "--mesh", "data=2,modle=2"},
            kUsage,
-           {"got axis 'modle', expected data or model; did you mean model?"}},
+           {"got axis 'modle', expected data, stage or model; did you mean model?"}},
           {tiny({"parallel.style=tensor"}),
            kUsage,
            {"'parallel.style'", "without a model axis; set parallel.mesh, such as data=1,model=2"}},
@@ -460,6 +461,40 @@ TEST(Mistakes, InTheWayAModelIsCut) {
         for (int i = 0; i < 300; ++i) text += fmt::format("line {} of a text\n", i * i);
         w.write("text.txt", text);
       });
+}
+
+TEST(Mistakes, InTheWayAModelIsCutInItsDepth) {
+  const auto cut = [](const char* mesh, std::vector<std::string> sets, std::vector<std::string> says) {
+    sets.push_back("model.name=lenet");
+    return Mistake{on_mesh(mesh, sets), kUsage, std::move(says)};
+  };
+  expect_refused(
+      {
+          cut("stage=6", {},
+              {"6 segments: the model has 4 layers between which it can be cut: conv1, conv2, ",
+               "use 4 stages or fewer"}),
+          cut("stage=2", {"train.segments=9"}, {"9 segments: the model has 4 layers"}),
+          cut("stage=2", {"train.segments=1"}, {"'train.segments': got 1, expected 2 or more"}),
+          cut("stage=2", {R"(parallel.stage_cuts=["cnv2"])"},
+              {"parallel.stage_cuts: no layer is called 'cnv2'; did you mean conv2",
+               "the layers are: conv1"}),
+          cut("stage=2", {R"(parallel.stage_cuts=["conv1"])"}, {"'conv1' is the first layer"}),
+          cut("stage=3", {R"(parallel.stage_cuts=["fc1", "conv2"])"}, {"'conv2' does not come behind 'fc1'"}),
+          cut("stage=3", {R"(parallel.stage_cuts=["fc1"])"},
+              {"'parallel.stage_cuts': got [\"fc1\"], expected 2 or more: a mesh with stage=3"}),
+          cut("stage=2",
+              {"parallel.pipeline=interleaved", "parallel.virtual_stages=2", "parallel.micro_batches=5"},
+              {"needs micro-batches in groups of 2: got 5", "the nearest is 6"}),
+          cut("stage=2", {"parallel.pipeline=zb-h3"}, {"'parallel.pipeline': got \"zb-h3\"", "zb-h1"}),
+          cut("stage=2", {"parallel.micro_batches=100", "train.batch=64"},
+              {"a batch of 64 samples cannot be cut into 100 logical shards"}),
+          cut("data=2,stage=2", {"parallel.micro_batches=3", "train.logical_shards=8"},
+              {"'parallel.micro_batches': got 3, expected 4, or 0"}),
+      },
+      [](const Workspace&) {});
+  expect_refused(
+      {{{"simulate", "--mesh", "stage=6", "--set", "model.name=lenet"}, kUsage, {"the model has 4 layers"}}},
+      [](const Workspace&) {});
 }
 
 TEST(Mistakes, WithHosts) {

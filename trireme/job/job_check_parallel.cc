@@ -195,9 +195,11 @@ void check_stages(JobChecker& c, const Job& job, const parallel::Mesh& mesh) {
   if (const auto& cuts = job.parallel.stage_cuts; cuts && !cuts->empty())
     c.expect(asked == 0 || asked == segments, kSegments.name,
              fmt::format("0 or {}: parallel.stage_cuts has {} cuts", segments, cuts->size()));
-  c.expect(segments >= stages * chunks, kSegments.name,
-           fmt::format("{} or more: a mesh with stage={}{} has that many stages in all", stages * chunks,
-                       stages, chunks > 1 ? fmt::format(" and {} virtual stages each", chunks) : ""));
+  const bool is_named = job.parallel.stage_cuts && !job.parallel.stage_cuts->empty();
+  c.expect(segments >= stages * chunks, is_named ? "parallel.stage_cuts" : kSegments.name,
+           fmt::format("{} or more: a mesh with stage={}{} has {} stages in all", stages * chunks - is_named,
+                       stages, chunks > 1 ? fmt::format(" and {} virtual stages each", chunks) : "",
+                       stages * chunks));
   c.expect(micro == 0 || shards == 0 || micro * replicas == shards, kMicroBatches.name,
            fmt::format("{}, or 0: train.logical_shards = {} are shared by {} replica{}",
                        shards / std::max(1, replicas), shards, replicas, replicas == 1 ? "" : "s"));

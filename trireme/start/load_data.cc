@@ -1,8 +1,11 @@
 #include "trireme/start/load_data.h"
 
+#include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/job/roles.h"
 #include "trireme/job/settle_job.h"
+#include "trireme/parallel/pipeline/timetable.h"
+#include "trireme/parallel/segment/layer_list.h"
 #include "trireme/prepare/tiles.h"
 #include "trireme/record/run_folder.h"
 
@@ -50,6 +53,23 @@ runtime::Task<bool> keep_as_begun(runtime::Runtime& rt, job::Job& job, const job
   co_return false;
 }
 
+// Layers enough for the segments, and those that parallel.stage_cuts names; numbers that the timetable takes.
+Status check_depth(const job::Job& job, const model::ModelInput& input) {
+  const std::int32_t segments = job::segments_of(job);
+  if (segments == 1) return {};
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs model, job::build_job_model(job, input, 1));
+  const parallel::LayerList list = parallel::layers_of(model.train);
+  if (const auto& asked = job.parallel.stage_cuts; asked && !asked->empty())
+    TR_RETURN_IF_ERROR(parallel::named_cuts(model.train, list, *asked).status());
+  TR_RETURN_IF_ERROR(parallel::balanced_cuts(list, segments).status());
+  if (job::stages_of(job) == 1) return {};
+  return parallel::check_timetable(
+      {.kind = job.options.text(job::kPipeline),
+       .stages = job::stages_of(job),
+       .virtual_stages = static_cast<int>(job.options.integer(job::kVirtualStages)),
+       .micro_batches = static_cast<int>(job::micro_batches_of(job))});
+}
+
 }  // namespace
 
 runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, job::Job& job, LoadSpec spec) {
@@ -73,8 +93,9 @@ runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, job::Job& j
 }
 
 Status check_cut(const job::Job& job, const data::Dataset& data) {
-  if (job::tiles_of(job) == 1) return {};
+  if (job::tiles_of(job) == 1 && job::segments_of(job) == 1) return {};
   TR_ASSIGN_OR_RETURN(const model::ModelInput input, job::model_input(job, data));
+  TR_RETURN_IF_ERROR(check_depth(job, input));
   return prepare::check_tiling(job, input);
 }
 

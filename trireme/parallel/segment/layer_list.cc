@@ -80,8 +80,10 @@ LayerList layers_of(const Graph& forward) {
 Result<Cuts> balanced_cuts(const LayerList& list, std::int32_t segments, std::span<const double> speeds) {
   const auto num_layers = static_cast<std::int32_t>(list.layers.size());
   if (segments > num_layers)
-    return error(Code::kInvalid, "[job] {} segments: the model has {} layers between which it can be cut: {}",
-                 segments, num_layers, fmt::join(names_of(list), ", "));
+    return error(
+        Code::kInvalid,
+        "[job] {} segments: the model has {} layers between which it can be cut: {}; use {} stages or fewer",
+        segments, num_layers, fmt::join(names_of(list), ", "), num_layers);
   std::vector<double> until(1, 0);
   for (const Layer& layer : list.layers) until.push_back(until.back() + layer.seconds);
   const auto count = static_cast<std::size_t>(num_layers);
