@@ -69,6 +69,33 @@ TEST(FinalTable, LeavesColumnsOutWhereTheTerminalIsNarrow) {
   EXPECT_EQ(row(10), "worker  compute");
 }
 
+TEST(FinalTable, ShowsTheStagesOfAPipeline) {
+  record::Summary s;
+  s.workers = 2;
+  s.agreement = "bsp";
+  s.transport = "shm";
+  s.mesh = "data=1,stage=2";
+  for (int w = 0; w < 2; ++w) {
+    record::WorkerShare& share = s.per_worker.emplace_back();
+    share.worker = w;
+    share.steps = 40;
+  }
+  record::PipelineReport report;
+  report.kind = "1f1b";
+  report.stages = 2;
+  report.micro_batches = 8;
+  report.predicted_bubble_fraction = 0.125;
+  take_stages({{0, 0.5, 1, 100}, {1, 0.75, 1, 50}}, report);
+  s.pipeline = report;
+  const std::string text = final_table(record::to_json(s), 80);
+  for (const char* part :
+       {"pipeline 1f1b, 2 stages, 8 micro-batches: bubble 37.5 %, 12.5 % predicted\n",
+        "stage 1 is slow: it computes for 750 ms in a step, the others for 500 ms at most; give it fewer "
+        "layers (parallel.stage_cuts), or a faster machine\n",
+        "worker  stage  bubble  steps", "     0      0  50.0 %     40", "     1      1  25.0 %     40"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in:\n" << text;
+}
+
 TEST(FinalTable, SaysWhatThePredictionIsMadeOf) {
   Json s = summary();
   s["calibrated"] = true;

@@ -42,13 +42,36 @@ std::string head_line(const Json& s) {
   return text;
 }
 
+std::string pipeline_lines(const Json& s) {
+  if (!s.contains("pipeline")) return "";
+  std::string text = fmt::format("pipeline {}, {} stages, {} micro-batches: ", s.value("pipeline", ""),
+                                 s.value("stages", 0), s.value("micro_batches", 0));
+  if (s.contains("bubble_fraction"))
+    text += fmt::format("bubble {}, ", percent(s.value("bubble_fraction", 0.0)));
+  text += fmt::format("{} predicted\n", percent(s.value("predicted_bubble_fraction", 0.0)));
+  const auto slow = s.find("slow_stage");
+  if (slow == s.end() || !slow->is_number()) return text;
+  auto busy = s.value("stage_seconds", std::vector<double>());
+  const auto at = busy.begin() + slow->get<std::ptrdiff_t>();
+  const double own = *at;
+  busy.erase(at);
+  return text +
+         fmt::format(
+             "stage {} is slow: it computes for {} in a step, the others for {} at most; give it fewer "
+             "layers (parallel.stage_cuts), or a faster machine\n",
+             slow->dump(), seconds(own), seconds(*std::max_element(busy.begin(), busy.end())));
+}
+
 struct Column {
   const char* title;
   std::string (*cell)(const Json& worker);
-  int spared;  // the highest goes first where the table is wider than the terminal; 0: never
+  int spared;                  // the highest goes first where the table is wider than the terminal; 0: never
+  const char* only = nullptr;  // workers that have this field have the column
 };
 constexpr Column kColumns[] = {
     {"worker", [](const Json& w) { return fmt::format("{}", w.value("worker", 0)); }, 0},
+    {"stage", [](const Json& w) { return fmt::format("{}", w.value("stage", 0)); }, 0, "stage"},
+    {"bubble", [](const Json& w) { return percent(w.value("bubble_fraction", 0.0)); }, 0, "stage"},
     {"steps", [](const Json& w) { return fmt::format("{}", w.value("steps", std::int64_t{0})); }, 3},
     {"compute", [](const Json& w) { return seconds(w.value("compute_seconds", 0.0)); }, 0},
     {"exposed", [](const Json& w) { return seconds(w.value("exposed_comm_seconds", 0.0)); }, 1},
@@ -78,10 +101,14 @@ std::string worker_rows(const Json& workers, int columns) {
   bool some_lost = false;
   for (std::size_t w = 0; w < shown; ++w) some_lost = some_lost || workers[w].value("lost", false);
   constexpr std::size_t kGap = 2, kLost = 6;
+  const auto is_shown = [&](std::size_t c, int spared) {
+    return kColumns[c].spared < spared &&
+           (kColumns[c].only == nullptr || workers[0].contains(kColumns[c].only));
+  };
   const auto width_with = [&](int spared) {
     std::size_t width = some_lost ? kLost : 0;
     for (std::size_t c = 0; c < kNumColumns; ++c)
-      if (kColumns[c].spared < spared) width += widths[c] + kGap;
+      if (is_shown(c, spared)) width += widths[c] + kGap;
     return width - kGap;
   };
   int spared = kNumColumns;
@@ -89,7 +116,7 @@ std::string worker_rows(const Json& workers, int columns) {
   const auto line = [&](const auto& cell_of) {
     std::string text;
     for (std::size_t c = 0; c < kNumColumns; ++c)
-      if (kColumns[c].spared < spared)
+      if (is_shown(c, spared))
         text += fmt::format("{:>{}}", cell_of(kColumns[c]), widths[c] + (text.empty() ? 0 : kGap));
     return text;
   };
@@ -155,7 +182,8 @@ std::string drift_line(const Json& s) {
 
 std::string final_table(const Json& s, int columns) {
   if (s.value("workers", 1) < 2) return "";
-  std::string text = head_line(s) + worker_rows(s.value("per_worker", Json::array()), columns) +
+  std::string text = head_line(s) + pipeline_lines(s) +
+                     worker_rows(s.value("per_worker", Json::array()), columns) +
                      staleness_rows(s.value("staleness", Json::object())) + drift_line(s);
   if (const Json lost = s.value("lost_workers", Json::array()); !lost.empty())
     text += fmt::format("lost on the way: worker{} {}\n", lost.size() == 1 ? "" : "s", list_of(lost));

@@ -31,6 +31,8 @@ class ProgressBar final : public record::Progress {
     if (const parallel::Mesh mesh = s.plan->mesh(); mesh.num_ranks() > 1)
       text += mesh.axes.size() > 1 ? fmt::format(", mesh {} over {}", mesh_text(mesh), s.plan->transport)
                                    : fmt::format(", {} workers over {}", mesh.num_ranks(), s.plan->transport);
+    if (const double bubble = s.plan->prediction.bubble_fraction; bubble > 0)
+      text += fmt::format(", pipeline {}, about {:.0f} % bubble", s.plan->pipeline, 100 * bubble);
     if (s.first_step > 0) text += fmt::format(", resuming after step {}", format_integer(s.first_step));
     if (!s.run_dir.empty()) text += fmt::format("; run folder {}", s.run_dir);
     print(text);

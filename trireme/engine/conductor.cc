@@ -145,15 +145,19 @@ Task<Status> Conductor::update(std::size_t bucket) {
 
 Task<Status> Conductor::apply(std::size_t bucket) {
   const TimeNs began = rt_.now();
-  Status status = co_await o_.updates->update(bucket);
+  Status status;
+  {
+    const BusyTime::Span busy(o_.busy);
+    status = co_await o_.updates->update(bucket);
+  }
   const int level = plan().zero_level();
   if (status.ok() && (level == 1 || level == 2))
     status = co_await o_.gathers->after_update(bucket, static_cast<std::uint32_t>(step_.step));
   const bool is_last = --updates_left_ == 0;
   if (status.ok() && o_.shared && !waits()) status = co_await meet(slots().updated(bucket));
   if (status.ok() && o_.shared && waits() && is_last) status = co_await meet(slots().rest());
-  o_.trace->note(fmt::format("update {}", bucket), "update", kFirstBucketTrack + static_cast<int>(bucket),
-                 began);
+  o_.trace->note(fmt::format("{} {}", o_.busy != nullptr ? "U" : "update", bucket), "update",
+                 kFirstBucketTrack + static_cast<int>(bucket), began);
   co_return status;
 }
 

@@ -11,6 +11,7 @@
 #include "trireme/agree/agree.h"
 #include "trireme/engine/gradient_turns.h"
 #include "trireme/engine/shard_runs.h"
+#include "trireme/engine/stage/busy_time.h"
 #include "trireme/engine/step_progress.h"
 #include "trireme/engine/updates.h"
 #include "trireme/engine/vote/votes.h"
@@ -32,6 +33,7 @@ struct ConductorOptions {
   WeightGathers* gathers = nullptr;
   GradientTurns* turns = nullptr;
   const StepTrace* trace = nullptr;
+  BusyTime* busy = nullptr;  // not null: updates count
   const std::vector<collective::LeafRun>* owners = nullptr;
   bool shared = false;  // weights: the peers meet after an update
 };

@@ -44,6 +44,8 @@ struct StepOutput {
   std::vector<StepResult> earlier = {};
   // Updates between the weights that micro-batches read and those that they changed -> how many of them.
   std::map<std::int64_t, std::int64_t> ages = {};
+  TimeNs busy_ns = 0;           // stages: phases of micro-batches, and updates
+  std::int64_t kept_bytes = 0;  // stages: by micro-batches in flight
 };
 
 struct EvalOutput {

@@ -123,6 +123,7 @@ void Steps::make_stages() {
   o.host_ops = host_ops_->table();
   o.votes = votes_.get();
   o.trace = o_.trace;
+  o.busy = &busy_;
   o.skips = o_.job->train.nan == "skip" || o_.prepared->scale_update != nullptr;
   const auto tell = [this](std::int32_t last) {
     for (std::int32_t part = 0; part <= last; ++part)
@@ -156,6 +157,7 @@ Status Steps::make_conductor(collective::LeafRun run) {
   o.gathers = gathers_.get();
   o.turns = turns_.get();
   o.trace = o_.trace;
+  o.busy = stages_ != nullptr ? &busy_ : nullptr;
   o.owners = o_.owners;
   o.shared = o_.shared;
   TR_ASSIGN_OR_RETURN(plan::StepProgram program, make_program(run));
@@ -355,7 +357,7 @@ Task<Result<std::vector<StepResult>>> Steps::late_results() {
 Task<Result<StepOutput>> Steps::run(StepInput input) {
   StepOutput out;
   begin(input);
-  const TimeNs started = rt_.now();
+  const TimeNs started = rt_.now(), busy_before = busy_.total();
   Status status = co_await run_batches(out);
   if (status.ok() && broken_place() >= 0) {
     status = co_await conductor_->wait_for_all();  // of the step before: what is explained is its result
@@ -374,6 +376,8 @@ Task<Result<StepOutput>> Steps::run(StepInput input) {
   out.axis_ns = met_ns();
   out.compute_ns = std::max<TimeNs>(0, computed - started - out.data_ns - held - out.axis_ns);
   out.exposed_ns = rt_.now() - computed + held + out.axis_ns;
+  out.busy_ns = busy_.total() - busy_before;
+  if (stages_ != nullptr) out.kept_bytes = stages_->kept_bytes();
   co_return out;
 }
 

@@ -70,6 +70,7 @@ class Steps {
   Steps(runtime::Runtime& rt, StepsOptions options)
       : rt_(rt),
         o_(std::move(options)),
+        busy_(rt),
         host_ops_(o_.lines != nullptr ? o_.lines->make_host_ops(num_shards())
                                       : comm::make_host_ops(*o_.group, num_shards())) {}
   std::uint32_t num_shards() const { return static_cast<std::uint32_t>(o_.prepared->plan.logical_shards); }
@@ -106,6 +107,7 @@ class Steps {
 
   runtime::Runtime& rt_;
   const StepsOptions o_;
+  BusyTime busy_;  // where there are stages
   // Collectives and messages in the graphs: the first shards of all ranks run together, then the second ones.
   const std::unique_ptr<comm::HostOpTable> host_ops_;
   std::vector<int> coming_;  // per part: how many notices it has, and the loss

@@ -145,6 +145,7 @@ Json to_json(const Plan& p) {
   if (p.prediction.one_worker_seconds > 0)
     json["prediction"]["one_worker_seconds"] = p.prediction.one_worker_seconds;
   if (p.prediction.axis_seconds > 0) json["prediction"]["axis_seconds"] = p.prediction.axis_seconds;
+  if (p.prediction.bubble_fraction > 0) json["prediction"]["bubble_fraction"] = p.prediction.bubble_fraction;
   if (p.zero > 0) json["zero"] = p.zero;
   if (p.tiles > 1) json["cuts"] = cuts_to_json(p);
   if (p.segments > 1) json["pipeline"] = pipeline_to_json(p);
@@ -223,6 +224,9 @@ Result<Plan> plan_from_json(const Json& json) {
   }
   if (prediction.contains("axis_seconds")) {  // with several tiles
     TR_ASSIGN_OR_RETURN(p.prediction.axis_seconds, json_get<double>(prediction, "axis_seconds"));
+  }
+  if (prediction.contains("bubble_fraction")) {  // with several stages
+    TR_ASSIGN_OR_RETURN(p.prediction.bubble_fraction, json_get<double>(prediction, "bubble_fraction"));
   }
   TR_RETURN_IF_ERROR(check_num_buckets(p.buckets.size()));
   if (version == 1) return p;

@@ -63,6 +63,7 @@ struct StepPrediction {
   double update_seconds = 0;
   double axis_seconds = 0;        // exchanges within replicas, for which the graphs wait
   double one_worker_seconds = 0;  // of the same batch by one such worker alone; 0: not known
+  double bubble_fraction = 0;     // of the stages' time in a step, what they do not compute
   double step_seconds() const { return compute_seconds + exchange_seconds + update_seconds + axis_seconds; }
   double one_worker_rate(std::int64_t batch) const {  // samples per second
     return one_worker_seconds > 0 ? static_cast<double>(batch) / one_worker_seconds : 0;

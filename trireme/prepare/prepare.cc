@@ -395,7 +395,9 @@ Result<plan::StepPrediction> predict_all(const job::Job& job, const Prepared& p,
                                          const PrepareOptions& options) {
   TR_ASSIGN_OR_RETURN(plan::StepPrediction prediction, predict_step(job, p.plan, costs, options));
   if (p.stages == nullptr) return prediction;
-  TR_ASSIGN_OR_RETURN(prediction.compute_seconds, pipeline_seconds(p, rates_of(options)));
+  TR_ASSIGN_OR_RETURN(const parallel::PricedTimetable priced, price_pipeline(p, rates_of(options)));
+  prediction.compute_seconds = priced.price.makespan_seconds;
+  prediction.bubble_fraction = priced.price.bubble_fraction;
   return prediction;
 }
 

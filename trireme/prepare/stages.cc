@@ -14,7 +14,6 @@
 #include "trireme/op/forms.h"
 #include "trireme/parallel/piece.h"
 #include "trireme/parallel/pipeline/continuous.h"
-#include "trireme/parallel/pipeline/price.h"
 #include "trireme/plan/slots.h"
 #include "trireme/prepare/make_plan.h"
 #include "trireme/prepare/tiles.h"
@@ -568,7 +567,7 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
   return out;
 }
 
-Result<double> pipeline_seconds(const Prepared& prepared, const cost::Rates& rates) {
+Result<parallel::PricedTimetable> price_pipeline(const Prepared& prepared, const cost::Rates& rates) {
   const Stages& stages = *prepared.stages;
   const parallel::TimetableSpec& spec = stages.timetable;
   parallel::TimetableTimes times;
@@ -592,20 +591,21 @@ Result<double> pipeline_seconds(const Prepared& prepared, const cost::Rates& rat
     times.activations.push_back(seconds);
     times.gradients.push_back(seconds);
   }
-  if (stages.is_synchronous) {
-    TR_ASSIGN_OR_RETURN(const parallel::PricedTimetable priced, parallel::price_timetable(spec, times));
-    return priced.price.makespan_seconds;
-  }
-  // What more steps of a long run add.
+  if (stages.is_synchronous) return parallel::price_timetable(spec, times);
+  // What one step more adds to a long run.
   const int few = spec.stages + 1, many = 3 * few;
-  double seconds = 0;
-  for (const int steps : {few, many}) {
-    parallel::TimetableSpec run = spec;
-    run.micro_batches = spec.micro_batches * steps;
-    TR_ASSIGN_OR_RETURN(const parallel::PricedTimetable priced, parallel::price_timetable(run, times));
-    seconds = priced.price.makespan_seconds - seconds;
-  }
-  return seconds / (many - few);
+  parallel::TimetableSpec run = spec;
+  run.micro_batches = spec.micro_batches * few;
+  TR_ASSIGN_OR_RETURN(const parallel::PricedTimetable fill, parallel::price_timetable(run, times));
+  run.micro_batches = spec.micro_batches * many;
+  TR_ASSIGN_OR_RETURN(parallel::PricedTimetable priced, parallel::price_timetable(run, times));
+  parallel::TimetablePrice& price = priced.price;
+  price.makespan_seconds = (price.makespan_seconds - fill.price.makespan_seconds) / (many - few);
+  price.step_seconds = price.makespan_seconds;
+  double busy = 0;
+  for (parallel::StagePrice& stage : price.stages) busy += stage.busy_seconds /= many;
+  price.bubble_fraction = std::max(0.0, 1 - busy / (spec.stages * price.step_seconds));
+  return priced;
 }
 
 }  // namespace trireme::prepare

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/parallel/pipeline/timetable.h"
+#include "trireme/parallel/pipeline/price.h"
 #include "trireme/parallel/segment/segments.h"
 #include "trireme/prepare/prepared.h"
 
@@ -74,7 +74,7 @@ struct StageBytes {
   std::int64_t evaluation = 0;
 };
 Result<StageBytes> stage_bytes(const Prepared& prepared, int replica);
-// What a run of this plan takes beside updates, by the timetable.
-Result<double> pipeline_seconds(const Prepared& prepared, const cost::Rates& rates);
+// What a step of this plan takes beside updates, by the timetable.
+Result<parallel::PricedTimetable> price_pipeline(const Prepared& prepared, const cost::Rates& rates);
 
 }  // namespace trireme::prepare

@@ -167,13 +167,16 @@ Json to_json(const Summary& s) {
                {"finished", s.finished},
                {"ok", s.ok}};
   if (s.zero > 0) json["zero"] = s.zero;
-  if (s.tiles > 1) {
+  if (s.tiles > 1 || s.pipeline) {
     json["mesh"] = s.mesh;
-    json["style"] = s.style;
-    json["logical_tiles"] = s.tiles;
     json["bytes_by_axis"] = s.bytes_by_axis;
     json["exposed_by_axis"] = s.exposed_by_axis;
   }
+  if (s.tiles > 1) {
+    json["style"] = s.style;
+    json["logical_tiles"] = s.tiles;
+  }
+  if (s.pipeline) add_to_json(*s.pipeline, json);
   if (!s.peak_bytes.empty()) json["peak_bytes_per_rank"] = s.peak_bytes;
   if (!s.predicted_bytes.empty()) json["predicted_bytes_per_rank"] = s.predicted_bytes;
   if (!s.has_test) json.erase("test_loss"), json.erase("test_accuracy");

@@ -11,6 +11,7 @@
 #include "trireme/engine/replica.h"
 #include "trireme/plan/plan.h"
 #include "trireme/record/best.h"
+#include "trireme/record/pipeline_report.h"
 
 namespace trireme::record {
 
@@ -46,12 +47,13 @@ struct Summary {
   bool has_test = true;  // false: there are no test samples, and summary.json has no result of them
   double test_loss = 0, test_accuracy = 0;
   std::optional<engine::EvalOutput> validation;
-  // Where the model is cut over workers: the mesh, the style, the parts, and by axis bytes that a rank sent
+  // Where the model is cut over workers: the mesh, the style, the tiles, and by axis bytes that a rank sent
   // in a step, without headers, and seconds that it waited for them.
   std::string mesh, style;
   std::int32_t tiles = 1;
   std::int32_t zero = 0;  // what replicas divided among themselves (parallel.zero)
   std::map<std::string, double> bytes_by_axis, exposed_by_axis;
+  std::optional<PipelineReport> pipeline;  // where the mesh has a stage axis
   // By worker: the most bytes in tensors at one time, counted and as predicted; empty: not known.
   std::vector<double> peak_bytes, predicted_bytes;
   double bytes_sent_per_step = 0;  // per worker, on the wire

@@ -63,6 +63,15 @@ Result<PreparedPlaces> prepare_shared(const SimulateOptions& options, const data
   return places;
 }
 
+// Ranks of a phantom cluster cannot tell each other what they measured.
+void tell_stages(std::vector<Result<record::Summary>>& ranks) {
+  std::vector<record::StageShare> shares;
+  for (const Result<record::Summary>& rank : ranks)
+    if (rank.ok() && rank->pipeline) shares.push_back(rank->pipeline->own);
+  if (shares.size() != ranks.size()) return;
+  for (Result<record::Summary>& rank : ranks) take_stages(shares, *rank->pipeline);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const data::Dataset>> phantom_data(const job::Job& job, std::int64_t num_train) {
@@ -144,6 +153,7 @@ SimulateReport simulate_training(const SimulateOptions& given, std::shared_ptr<c
     virtual_world->start(rt, run_rank(std::move(context), &report.ranks[at], &report.ended_at[at]));
   }
   report.world = virtual_world->run(options.time_limit);
+  if (options.phantom) tell_stages(report.ranks);
   return report;
 }
 

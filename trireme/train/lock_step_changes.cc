@@ -21,8 +21,8 @@ Task<Status> LockStepWorker::balance() {
   plan::WorkerSpeed own;
   own.at_once = replica_->shards_at_once();
   const std::int32_t waves = (count + own.at_once - 1) / own.at_once;
-  own.wave_seconds = to_seconds(totals_.compute_ns - balanced_ns_) / (waves * kBalanceSteps);
-  balanced_ns_ = totals_.compute_ns;
+  own.wave_seconds = to_seconds(totals_.compute_ns() - balanced_ns_) / (waves * kBalanceSteps);
+  balanced_ns_ = totals_.compute_ns();
   auto better =
       co_await better_owners(rt_, group_, at().steps, own, mesh, replica_->owners(), plan().logical_shards);
   if (!better.ok()) co_return better.status();
@@ -42,17 +42,17 @@ bool LockStepWorker::measures_codecs() const {
 
 void LockStepWorker::begin_look() {
   looked_.steps = measured_steps_;
-  looked_.compute_ns = totals_.compute_ns;
-  looked_.stepped_ns = account_.train_ns() - totals_.data_ns;
+  looked_.compute_ns = totals_.compute_ns();
+  looked_.stepped_ns = account_.train_ns() - totals_.data_ns();
 }
 
 Task<Status> LockStepWorker::look_at_codecs() {
   const auto steps = static_cast<double>(measured_steps_ - looked_.steps);
   CodecLook look;
   look.step = at().steps;
-  look.own.compute_seconds = to_seconds(totals_.compute_ns - looked_.compute_ns) / steps;
+  look.own.compute_seconds = to_seconds(totals_.compute_ns() - looked_.compute_ns) / steps;
   const TimeNs stepped_ns =
-      account_.train_ns() - totals_.data_ns;  // whoever waits for samples waits for no link
+      account_.train_ns() - totals_.data_ns();  // whoever waits for samples waits for no link
   look.own.step_seconds = to_seconds(stepped_ns - looked_.stepped_ns) / steps;
   look.keeper = &keeper_;
   begin_look();

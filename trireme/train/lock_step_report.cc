@@ -16,13 +16,13 @@ namespace {
 
 // Sums of `steps` steps of rank 0. What ranks exchange beside the axes (checkpoints, hashes) is in neither,
 // and bytes of evaluations are not in those of steps.
-void report_mesh(const engine::MeshLines& lines, const engine::StepOutput& totals, double steps,
-                 record::Summary& s) {
+void report_mesh(const engine::MeshLines& lines, const StepTotals& totals, double steps, record::Summary& s) {
   s.bytes_by_axis = lines.bytes_sent();
   for (auto& [axis, bytes] : s.bytes_by_axis) bytes /= steps;
-  const double within = to_seconds(totals.axis_ns) / steps;
-  s.exposed_by_axis = {{parallel::kDataAxis, to_seconds(totals.exposed_ns) / steps - within},
-                       {parallel::kModelAxis, within}};
+  const double within = to_seconds(totals.axis_ns()) / steps;
+  const char* const inner = lines.stages() != nullptr ? parallel::kStageAxis : parallel::kModelAxis;
+  s.exposed_by_axis = {{parallel::kDataAxis, to_seconds(totals.exposed_ns()) / steps - within},
+                       {inner, within}};
 }
 
 }  // namespace
@@ -43,11 +43,11 @@ record::WorkerShare LockStepWorker::own_share() const {
   record::WorkerShare s;
   s.worker = group_.rank();
   s.steps = measured_steps_;
-  s.samples = own_shard_samples_ / std::max(1, plan().logical_shards);
-  s.compute_seconds = to_seconds(totals_.compute_ns);
-  s.exposed_seconds = to_seconds(totals_.exposed_ns);
-  s.data_seconds = to_seconds(totals_.data_ns);
-  s.staleness = totals_.ages;
+  s.samples = totals_.shard_samples() / std::max(1, plan().logical_shards);
+  s.compute_seconds = to_seconds(totals_.compute_ns());
+  s.exposed_seconds = to_seconds(totals_.exposed_ns());
+  s.data_seconds = to_seconds(totals_.data_ns());
+  s.staleness = totals_.ages();
   if (group_.world() == 1) s.compute_seconds += std::exchange(s.exposed_seconds, 0);
   s.bytes_sent = static_cast<double>(group_.stats().bytes_sent);
   const prepare::Prepared& prepared = *start_.prepared;
@@ -79,9 +79,9 @@ record::Summary LockStepWorker::summarise() const {
   s.device = start_.prepared->device != nullptr ? "cuda" : "cpu";
   const double n = static_cast<double>(std::max<std::int64_t>(1, measured_steps_));
   s.bytes_sent_per_step = static_cast<double>(group_.stats().bytes_sent) / n;
-  s.compute_seconds = to_seconds(totals_.compute_ns) / n;
-  s.exposed_seconds = to_seconds(totals_.exposed_ns) / n;
-  s.data_wait_seconds = to_seconds(totals_.data_ns) / n;
+  s.compute_seconds = to_seconds(totals_.compute_ns()) / n;
+  s.exposed_seconds = to_seconds(totals_.exposed_ns()) / n;
+  s.data_wait_seconds = to_seconds(totals_.data_ns()) / n;
   if (group_.world() == 1) {  // it waits for nobody: what is behind backward are updates
     s.compute_seconds += s.exposed_seconds;
     s.exposed_seconds = 0;
@@ -89,7 +89,7 @@ record::Summary LockStepWorker::summarise() const {
   s.per_worker = shares_;
   for (const record::WorkerShare& share : shares_)
     for (const auto& [age, count] : share.staleness) s.staleness[age] += count;
-  if (plan().tiles > 1) {
+  if (lines_->parts() != nullptr || plan().tiles > 1) {
     s.mesh = mesh_text(plan().mesh());
     s.style = c_.job.options.text(job::kStyle);
     s.tiles = plan().tiles;

@@ -110,7 +110,7 @@ engine::StepInput LockStepWorker::next_step() const {
   return input;
 }
 
-void LockStepWorker::count(const engine::StepInput& input, const engine::StepOutput& out) {
+void LockStepWorker::count(const engine::StepInput& input, const engine::StepOutput& out, TimeNs step_ns) {
   if (out.applied) at().samples_before = at().samples;
   at().samples += input.num_samples;
   at().batches += input.num_batches;
@@ -118,12 +118,8 @@ void LockStepWorker::count(const engine::StepInput& input, const engine::StepOut
   if (!out.applied) ++at().skipped;
   ++measured_steps_;
   account_.count_measured(input.num_samples);
-  own_shard_samples_ += input.num_samples * own_run().count;
-  totals_.compute_ns += out.compute_ns;
-  totals_.exposed_ns += out.exposed_ns;
-  totals_.axis_ns += out.axis_ns;
-  totals_.data_ns += out.data_ns;
-  for (const auto& [age, micro_batches] : out.ages) totals_.ages[age] += micro_batches;
+  totals_.add(out, step_ns);
+  totals_.add_shard_samples(input.num_samples * own_run().count);
 }
 
 // What all ranks learned of steps: of the one before, or, where steps overlap, of earlier ones.
@@ -170,9 +166,10 @@ Task<Status> LockStepWorker::one_step() {
   Result<engine::StepOutput> result = co_await replica_->run_step(input);
   if (!result.ok()) co_return result.status();
   const engine::StepOutput& out = *result;
-  account_.add_train_time(rt_.now() - before);
+  const TimeNs step_ns = rt_.now() - before;
+  account_.add_train_time(step_ns);
   if (chief()) TR_CO_RETURN_IF_ERROR(finish_runs(leases_, input.step, replica_->owners()));
-  count(input, out);
+  count(input, out, step_ns);
   unknown_.push_back({input, out.applied, out.grad_norm});
   std::vector<engine::StepResult> results = out.earlier;
   if (!out.overlaps) results.push_back({input.step, out.loss, out.correct, out.stop, out.save});
@@ -242,7 +239,7 @@ Task<Status> LockStepWorker::drain() {
   const TimeNs before = rt_.now();
   TR_CO_ASSIGN_OR_RETURN(const std::vector<engine::StepResult> results, co_await replica_->drain());
   account_.add_train_time(rt_.now() - before);
-  totals_.exposed_ns += rt_.now() - before;
+  totals_.add_exposed(rt_.now() - before);
   TR_CO_RETURN_IF_ERROR(learn(results));
   co_return Status();
 }
@@ -294,6 +291,9 @@ Task<Result<record::Summary>> LockStepWorker::run() {
     if (!c_.workers.empty()) shares_ = by_worker(shares_, c_.workers);
   }
   record::Summary summary = summarise();
+  if (lines_->stages() != nullptr) {
+    TR_CO_ASSIGN_OR_RETURN(summary.pipeline, co_await report_stages(rt_, group_, *start_.prepared, totals_));
+  }
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors tensors, replica_->parameters());
   TR_CO_ASSIGN_OR_RETURN(const engine::HeldState parameters, replica_->held(tensors));
   TR_CO_ASSIGN_OR_RETURN(summary.parameters_sha256,

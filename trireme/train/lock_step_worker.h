@@ -18,6 +18,7 @@
 #include "trireme/train/leased_worker.h"
 #include "trireme/train/run_account.h"
 #include "trireme/train/start.h"
+#include "trireme/train/step_totals.h"
 #include "trireme/train/train_rank.h"
 
 namespace trireme::train {
@@ -64,7 +65,7 @@ class LockStepWorker {
   runtime::Task<Status> check_replicas();
   runtime::Task<Status> write_trace();
   engine::StepInput next_step() const;
-  void count(const engine::StepInput& input, const engine::StepOutput& out);
+  void count(const engine::StepInput& input, const engine::StepOutput& out, TimeNs step_ns);
   Status learn(const std::vector<engine::StepResult>& results);
   // The logical shards of this rank's replica.
   collective::LeafRun own_run() const {
@@ -94,8 +95,7 @@ class LockStepWorker {
   std::shared_ptr<comm::DeviceSum> device_sum_;  // null: gradients are added on the host, or not at all
   std::unique_ptr<engine::Replica> replica_;
   std::int64_t measured_steps_ = 0;
-  std::int64_t own_shard_samples_ = 0;  // samples of each step times the shards that its replica had
-  engine::StepOutput totals_;
+  StepTotals totals_;
   TimeNs balanced_ns_ = 0;  // computed before the last look at the speeds
   CodecKeeper keeper_;
   struct {

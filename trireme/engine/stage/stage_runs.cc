@@ -224,6 +224,13 @@ void StageRuns::spawn_sends(const Turn& turn) {
   }
 }
 
+std::int64_t StageRuns::kept_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Own& own : own_)
+    for (const Place& place : own.places) bytes += place.slot.kept_bytes;
+  return bytes;
+}
+
 void StageRuns::changed() {
   if (change_ != nullptr) change_->set(true);
 }
@@ -245,7 +252,7 @@ Task<Status> StageRuns::wait_until_ready(const Turn& turn) {
   while (failure_.ok() && (comes() || (forward && !has_room(turn)))) co_await wait_for_change();
   if (const TimeNs waited = rt_.now() - began; waited > 0) {
     waited_ += waited;
-    o_.trace->note(fmt::format("wait for {}", turn.action.to_text()), "wait", 0, began);
+    o_.trace->note(fmt::format("wait for {}", turn.action.to_text()), "wait", turn.action.virtual_stage, began);
   }
   co_return failure_;
 }
@@ -309,6 +316,7 @@ Task<Status> StageRuns::run_phase(const Turn& turn, const prepare::BatchTensors&
   const Phase phase = turn.action.phase;
   const VirtualStage& stage = own_[turn.own].stage;
   const std::size_t count = stage.segments.size();
+  const BusyTime::Span busy(o_.busy);
   const auto number = static_cast<std::uint64_t>(step_of(turn.action.micro_batch)) *
                           static_cast<std::uint64_t>(spec_.micro_batches) +
                       static_cast<std::uint64_t>(place_in_step(turn.action.micro_batch));

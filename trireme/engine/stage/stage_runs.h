@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "trireme/comm/host_ops.h"
+#include "trireme/engine/stage/busy_time.h"
 #include "trireme/engine/stage/stage_gradients.h"
 #include "trireme/engine/stage/stage_slots.h"
 #include "trireme/engine/stage/weight_versions.h"
@@ -33,6 +34,7 @@ struct StageRunsOptions {
   exec::HostOps host_ops = {};
   Votes* votes = nullptr;  // what is learned of losses goes there
   const StepTrace* trace = nullptr;
+  BusyTime* busy = nullptr;
   bool skips = false;  // a loss that is not a number is not looked for
   // What this stage has to tell of the losses of a step is there, of all micro-batches.
   std::function<void()> on_losses;
@@ -68,6 +70,7 @@ class StageRuns {
   // Where the pipeline never drains: ages of the weights that micro-batches of the last step read, in updates
   // -> how many of them.
   std::map<std::int64_t, std::int64_t> take_ages() { return std::exchange(ages_, {}); }
+  std::int64_t kept_bytes() const;              // by all micro-batches that may be in flight at once
 
  private:
   using Index = std::size_t;  // of an action

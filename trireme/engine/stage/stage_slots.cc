@@ -34,7 +34,8 @@ class SlotMaker {
   }
 
  private:
-  Result<Tensor> allocate(const TensorType& type) const {
+  Result<Tensor> allocate(const TensorType& type) {
+    slot_.kept_bytes += static_cast<std::int64_t>(type.num_bytes());
     return allocate_zeros(rt_.is_phantom() ? phantom_device() : cpu_device(), type);
   }
   std::size_t place_of(std::int32_t segment) const {
@@ -102,6 +103,7 @@ class SlotMaker {
     for (const auto& [name, tensor] : feeds_[s])
       if (segment.train->graph().find_input(name)) TR_RETURN_IF_ERROR(execution->feed(name, tensor));
     TR_RETURN_IF_ERROR(prepare::feed_tile(*execution, segment.train->graph(), o_.prepared->tile));
+    slot_.kept_bytes += segment.train->arena_bytes();
     slot_.executions.push_back(std::move(execution));
     return {};
   }

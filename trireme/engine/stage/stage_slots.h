@@ -30,6 +30,7 @@ struct StageSlot {
   std::vector<std::unique_ptr<exec::Execution>> executions;  // per segment of the virtual stage
   std::vector<SlotValue> received, sent;                     // forward
   std::vector<SlotValue> received_back, sent_back;           // gradients
+  std::int64_t kept_bytes = 0;                               // of all these
 };
 
 struct StageSlotOptions {
