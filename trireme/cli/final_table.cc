@@ -42,26 +42,6 @@ std::string head_line(const Json& s) {
   return text;
 }
 
-std::string pipeline_lines(const Json& s) {
-  if (!s.contains("pipeline")) return "";
-  std::string text = fmt::format("pipeline {}, {} stages, {} micro-batches: ", s.value("pipeline", ""),
-                                 s.value("stages", 0), s.value("micro_batches", 0));
-  if (s.contains("bubble_fraction"))
-    text += fmt::format("bubble {}, ", percent(s.value("bubble_fraction", 0.0)));
-  text += fmt::format("{} predicted\n", percent(s.value("predicted_bubble_fraction", 0.0)));
-  const auto slow = s.find("slow_stage");
-  if (slow == s.end() || !slow->is_number()) return text;
-  auto busy = s.value("stage_seconds", std::vector<double>());
-  const auto at = busy.begin() + slow->get<std::ptrdiff_t>();
-  const double own = *at;
-  busy.erase(at);
-  return text +
-         fmt::format(
-             "stage {} is slow: it computes for {} in a step, the others for {} at most; give it fewer "
-             "layers (parallel.stage_cuts), or a faster machine\n",
-             slow->dump(), seconds(own), seconds(*std::max_element(busy.begin(), busy.end())));
-}
-
 struct Column {
   const char* title;
   std::string (*cell)(const Json& worker);
@@ -179,6 +159,26 @@ std::string drift_line(const Json& s) {
 }
 
 }  // namespace
+
+std::string pipeline_lines(const Json& s) {
+  if (!s.contains("pipeline")) return "";
+  std::string text = fmt::format("pipeline {}, {} stages, {} micro-batches: ", s.value("pipeline", ""),
+                                 s.value("stages", 0), s.value("micro_batches", 0));
+  if (s.contains("bubble_fraction"))
+    text += fmt::format("bubble {}, ", percent(s.value("bubble_fraction", 0.0)));
+  text += fmt::format("{} predicted\n", percent(s.value("predicted_bubble_fraction", 0.0)));
+  const auto slow = s.find("slow_stage");
+  if (slow == s.end() || !slow->is_number()) return text;
+  auto busy = s.value("stage_seconds", std::vector<double>());
+  const auto at = busy.begin() + slow->get<std::ptrdiff_t>();
+  const double own = *at;
+  busy.erase(at);
+  return text +
+         fmt::format(
+             "stage {} is slow: it computes for {} in a step, the others for {} at most; give it fewer "
+             "layers (parallel.stage_cuts), or a faster machine\n",
+             slow->dump(), seconds(own), seconds(*std::max_element(busy.begin(), busy.end())));
+}
 
 std::string final_table(const Json& s, int columns) {
   if (s.value("workers", 1) < 2) return "";

@@ -11,4 +11,7 @@ namespace trireme::cli {
 // likes).
 std::string final_table(const Json& summary, int columns = 0);
 
+// The lines of it that are about stages; empty where the job has none.
+std::string pipeline_lines(const Json& summary);
+
 }  // namespace trireme::cli

@@ -5,6 +5,7 @@
 #include "trireme/cli/cluster_file.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/faults.h"
+#include "trireme/cli/final_table.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/predict_model.h"
@@ -96,22 +97,24 @@ Task<void> load(runtime::Runtime& rt, const SimulateArgs& args, job::Job& job,
 
 Json phase_row(const std::string& algorithm, const start::SimulateReport& report, double wall_seconds) {
   const record::Summary& s = *report.ranks[0];
-  return {{"algorithm", algorithm},
-          {"ranks", s.workers},
-          {"steps", s.steps},
-          {"compute_seconds", s.compute_seconds},
-          {"exposed_comm_seconds", s.exposed_seconds},
-          {"step_seconds", s.measured_step_seconds},
-          {"predicted_step_seconds", s.predicted_step_seconds},
-          {"bytes_sent_per_step", s.bytes_sent_per_step},
-          {"bytes_by_axis", s.bytes_by_axis},
-          {"test_accuracy", s.test_accuracy},
-          {"parameters_sha256", s.parameters_sha256},
-          {"messages", report.world.num_messages},
-          {"events", report.world.num_events},
-          {"virtual_seconds", to_seconds(report.world.end_time)},
-          {"trace_hash", fmt::format("{:016x}", report.world.trace_hash)},
-          {"wall_seconds", wall_seconds}};
+  Json row{{"algorithm", algorithm},
+           {"ranks", s.workers},
+           {"steps", s.steps},
+           {"compute_seconds", s.compute_seconds},
+           {"exposed_comm_seconds", s.exposed_seconds},
+           {"step_seconds", s.measured_step_seconds},
+           {"predicted_step_seconds", s.predicted_step_seconds},
+           {"bytes_sent_per_step", s.bytes_sent_per_step},
+           {"bytes_by_axis", s.bytes_by_axis},
+           {"test_accuracy", s.test_accuracy},
+           {"parameters_sha256", s.parameters_sha256},
+           {"messages", report.world.num_messages},
+           {"events", report.world.num_events},
+           {"virtual_seconds", to_seconds(report.world.end_time)},
+           {"trace_hash", fmt::format("{:016x}", report.world.trace_hash)},
+           {"wall_seconds", wall_seconds}};
+  if (s.pipeline) add_to_json(*s.pipeline, row);
+  return row;
 }
 
 void print_head(const SimulateArgs& args, const job::Job& job) {
@@ -134,6 +137,7 @@ void print_row(const Json& r) {
                   format_count(r["messages"]), r["wall_seconds"].get<double>())
           .c_str(),
       stdout);
+  std::fputs(pipeline_lines(r).c_str(), stdout);
 }
 
 void set_machine(const SimulateArgs& args, cost::MachineModel& machine) {

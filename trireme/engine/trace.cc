@@ -7,17 +7,29 @@
 namespace trireme::engine {
 namespace {
 
-std::string own_trace(const runtime::Runtime& rt, int rank, const std::vector<StepSpan>& spans,
-                      const std::vector<exec::Profile>& shards) {
+// The row of a span. Where the model is cut in its depth rows below the buckets are virtual stages, and the
+// data of the others is waited for in row 0.
+std::string row_name(const plan::Plan& plan, int rank, const StepSpan& span) {
+  const bool is_bucket = span.track >= kFirstBucketTrack;
+  const std::string own = is_bucket ? fmt::format("bucket {}", span.track - kFirstBucketTrack)
+                                    : fmt::format("shard {}", span.track);
+  if (plan.segments == 1) return own;
+  const int stage = plan.mesh().coordinate(rank, parallel::kStageAxis);
+  if (is_bucket) return fmt::format("stage {}, {}", stage, own);
+  if (span.track % plan.cell_owners().stages() != stage) return fmt::format("stage {}, data", stage);
+  return plan.virtual_stages > 1 ? fmt::format("stage {}, virtual stage {}", stage, span.track)
+                                 : fmt::format("stage {}", stage);
+}
+
+std::string own_trace(const runtime::Runtime& rt, const plan::Plan& plan, int rank,
+                      const std::vector<StepSpan>& spans, const std::vector<exec::Profile>& shards) {
   io::RankTrace trace;
   trace.rank = rank;
+  if (plan.segments > 1) trace.name = plan.mesh().rank_text(rank);
   trace.clock_offset_ns = rt.unix_time_ns() - rt.now();
   for (const StepSpan& s : spans) {
     trace.spans.push_back({s.name, s.category, s.begin, s.end, s.track, {}});
-    if (s.track < kFirstBucketTrack)
-      trace.thread_names[s.track] = fmt::format("shard {}", s.track);
-    else
-      trace.thread_names[s.track] = fmt::format("bucket {}", s.track - kFirstBucketTrack);
+    trace.thread_names[s.track] = row_name(plan, rank, s);
   }
   for (std::size_t i = 0; i < shards.size(); ++i)
     for (const exec::NodeProfile& n : shards[i].nodes) {
@@ -30,7 +42,7 @@ std::string own_trace(const runtime::Runtime& rt, int rank, const std::vector<St
 }  // namespace
 
 runtime::Task<Result<std::string>> gather_trace(runtime::Runtime& rt, comm::Group& group,
-                                                const std::vector<StepSpan>& spans,
+                                                const plan::Plan& plan, const std::vector<StepSpan>& spans,
                                                 const std::vector<exec::Profile>& shards) {
   std::vector<std::string> all;
   for (int r = 0; r < group.world(); ++r) {
@@ -40,7 +52,7 @@ runtime::Task<Result<std::string>> gather_trace(runtime::Runtime& rt, comm::Grou
                   .slot = plan::kSlotTrace,
                   .label = "trace"};
     std::string mine;
-    if (r == group.rank()) mine = own_trace(rt, r, spans, shards);
+    if (r == group.rank()) mine = own_trace(rt, plan, r, spans, shards);
     Result<std::string> text = co_await broadcast_text(rt, group, call, std::move(mine));
     if (!text.ok()) co_return text.status();
     if (group.rank() == 0) all.push_back(std::move(*text));

@@ -92,6 +92,7 @@ void add_to_json(const PipelineReport& report, Json& summary) {
   summary["stage_seconds"] = report.busy_seconds;
   summary["kept_bytes_per_stage"] = report.kept_bytes;
   summary["slow_stage"] = report.slow_stage < 0 ? Json() : Json(report.slow_stage);
+  if (!summary.contains("per_worker")) return;
   Json& workers = summary["per_worker"];
   if (workers.size() != report.of_ranks.size()) return;  // some have several ranks
   for (std::size_t r = 0; r < report.of_ranks.size(); ++r) {

@@ -46,7 +46,7 @@ void take_stages(std::vector<StageShare> of_ranks, PipelineReport& report);
 runtime::Task<Result<std::vector<StageShare>>> gather_stages(runtime::Runtime& rt, comm::Group& group,
                                                              StageShare mine);
 
-// Adds its fields to a summary.
+// Adds its fields to a summary, and to its workers where it lists them.
 void add_to_json(const PipelineReport& report, Json& summary);
 
 }  // namespace trireme::record

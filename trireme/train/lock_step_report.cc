@@ -33,7 +33,7 @@ Task<Status> LockStepWorker::write_trace() {
   traced_ = true;
   TR_CO_RETURN_IF_ERROR(co_await drain());
   const std::vector<exec::Profile> profiles = replica_->profiles();
-  Result<std::string> text = co_await engine::gather_trace(rt_, group_, spans_, profiles);
+  Result<std::string> text = co_await engine::gather_trace(rt_, group_, plan(), spans_, profiles);
   if (!text.ok()) co_return text.status();
   if (!writes()) co_return Status();
   co_return co_await rt_.files().write_atomic(c_.run_dir + "/trace.json", as_bytes(*text));

@@ -1,6 +1,8 @@
 // What a run tells of its stages: in its summary and in its trace.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/train/small_jobs.h"
 #include "tests/train/virtual_runs.h"
 #include "trireme/job/job_options.h"
@@ -88,6 +90,49 @@ TEST(PipelineReports, NameAStageOnASlowMachine) {
   fault.at = 0;
   fault.factor = 2;
   EXPECT_EQ(VirtualRuns({fault}).train(job, data).summary().pipeline->slow_stage, 2);
+}
+
+// What rank 3, the second stage of the second replica, traced: by row the names of its spans in their order.
+std::map<std::string, std::vector<std::string>> rows_of(const Json& trace, int rank, std::string& name) {
+  std::map<int, std::string> rows;
+  std::map<std::string, std::vector<std::string>> spans;
+  for (const Json& e : trace["traceEvents"]) {
+    if (e.value("pid", -1) != rank) continue;
+    if (e["name"] == "process_name") name = e["args"].value("name", "");
+    if (e["name"] == "thread_name") rows[e.value("tid", -1)] = e["args"].value("name", "");
+  }
+  for (const Json& e : trace["traceEvents"])
+    if (e.value("pid", -1) == rank && e.value("ph", "") == "X")
+      spans[rows[e.value("tid", -1)]].push_back(e["name"].get<std::string>());
+  return spans;
+}
+
+TEST(PipelineReports, TraceThePhasesUpdatesAndWaitsOfAStage) {
+  job::Job job = deep_job("data=2,stage=2");
+  job.train.trace_steps = 1;
+  VirtualRuns runs;
+  (void)runs.train(job, testing::tiny_pictures(96, 24)).summary();
+  const Result<Json> trace = parse_json(runs.read("run/trace.json"), "trace.json");
+  ASSERT_TRUE(trace.ok()) << trace.status().to_string();
+  std::string name;
+  const auto rows = rows_of(*trace, 3, name);
+  EXPECT_EQ(name, "rank 3 (data 1, stage 1)");
+  ASSERT_EQ(rows.count("stage 1"), 1U);
+  std::vector<std::string> phases;
+  std::size_t waits = 0;
+  for (const std::string& span : rows.at("stage 1"))
+    span.starts_with("wait for ") ? void(++waits) : phases.push_back(span);
+  EXPECT_EQ(phases, (std::vector<std::string>{"F 0", "B 0", "W 0", "F 1", "B 1", "W 1", "F 2", "B 2", "W 2",
+                                              "F 3", "B 3", "W 3"}));
+  EXPECT_GT(waits, 0U);
+  std::size_t updates = 0;
+  for (const auto& [row, spans] : rows)
+    for (const std::string& span : spans) {
+      if (!span.starts_with("U ")) continue;
+      ++updates;
+      EXPECT_TRUE(row.starts_with("stage 1, bucket ")) << row;
+    }
+  EXPECT_GT(updates, 0U);
 }
 
 start::SimulateOptions simulated(const std::string& kind) {
