@@ -567,7 +567,7 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
   return out;
 }
 
-Result<parallel::PricedTimetable> price_pipeline(const Prepared& prepared, const cost::Rates& rates) {
+parallel::TimetableTimes pipeline_times(const Prepared& prepared, const cost::Rates& rates) {
   const Stages& stages = *prepared.stages;
   const parallel::TimetableSpec& spec = stages.timetable;
   parallel::TimetableTimes times;
@@ -591,6 +591,13 @@ Result<parallel::PricedTimetable> price_pipeline(const Prepared& prepared, const
     times.activations.push_back(seconds);
     times.gradients.push_back(seconds);
   }
+  return times;
+}
+
+Result<parallel::PricedTimetable> price_pipeline(const Prepared& prepared, const cost::Rates& rates) {
+  const Stages& stages = *prepared.stages;
+  const parallel::TimetableSpec& spec = stages.timetable;
+  const parallel::TimetableTimes times = pipeline_times(prepared, rates);
   if (stages.is_synchronous) return parallel::price_timetable(spec, times);
   // What one step more adds to a long run.
   const int few = spec.stages + 1, many = 3 * few;

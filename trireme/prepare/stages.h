@@ -74,6 +74,8 @@ struct StageBytes {
   std::int64_t evaluation = 0;
 };
 Result<StageBytes> stage_bytes(const Prepared& prepared, int replica);
+// What the phases of virtual stages and their messages take.
+parallel::TimetableTimes pipeline_times(const Prepared& prepared, const cost::Rates& rates);
 // What a step of this plan takes beside updates, by the timetable.
 Result<parallel::PricedTimetable> price_pipeline(const Prepared& prepared, const cost::Rates& rates);
 

@@ -21,6 +21,7 @@ std::function<int()> add_inspect_schedule(Options& inspect);
 std::function<int()> add_inspect_step(Options& inspect);
 std::function<int()> add_inspect_layouts(Options& inspect);
 std::function<int()> add_inspect_timetable(Options& inspect);
+std::function<int()> add_inspect_stages(Options& inspect);
 namespace {
 
 Json list_ops() {
@@ -159,9 +160,9 @@ std::function<int()> add_inspect(Options& app) {
   }
   // Each runs when its own subcommand was parsed and does nothing otherwise.
   std::vector<std::function<int()>> parts;
-  for (const auto add :
-       {add_inspect_model, add_inspect_graph, add_inspect_schedules, add_inspect_job, add_inspect_op,
-        add_inspect_schedule, add_inspect_step, add_inspect_layouts, add_inspect_timetable})
+  for (const auto add : {add_inspect_model, add_inspect_graph, add_inspect_schedules, add_inspect_job,
+                         add_inspect_op, add_inspect_schedule, add_inspect_step, add_inspect_layouts,
+                         add_inspect_timetable, add_inspect_stages})
     parts.push_back(add(app));
   return [parts = std::move(parts)] {
     for (const std::function<int()>& part : parts)
