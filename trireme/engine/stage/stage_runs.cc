@@ -158,6 +158,7 @@ void StageRuns::ask() {
   const auto post = [this](const Turn& turn, const std::vector<SlotValue>& values, bool back) {
     for (const SlotValue& value : values) {
       ++place_of(turn).coming[back ? 1 : 0];
+      ++under_way_;
       rt_.spawn(receive(turn, value, back));
     }
   };
@@ -186,13 +187,14 @@ comm::Call StageRuns::message(const Turn& turn, const SlotValue& value, bool bac
   const std::int32_t end = back ? from - 1 : from;
   call.slot = static_cast<std::uint16_t>(stages().train_slots[value.number][static_cast<std::size_t>(end)] +
                                          (back ? 1 : 0));
-  call.label = fmt::format("{}, micro-batch {}, stage {}", back ? "gradients" : "activations",
-                           place_in_step(a.micro_batch), own);
+  // The segment of this rank at that end of the stage.
+  const VirtualStage& stage = own_[turn.own].stage;
+  call.label = fmt::format("of {}, micro-batch {}, segment {}", back ? "gradients" : "activations",
+                           place_in_step(a.micro_batch), back == sends ? stage.first() : stage.last());
   return call;
 }
 
 Task<void> StageRuns::receive(Turn turn, SlotValue value, bool back) {
-  ++under_way_;
   const std::int32_t from = turn.action.virtual_stage + (back ? 1 : -1);
   const Status status = co_await o_.line->recv(message(turn, value, back, false),
                                                stages().timetable.stage_of(from), value.memory);
@@ -203,7 +205,6 @@ Task<void> StageRuns::receive(Turn turn, SlotValue value, bool back) {
 }
 
 Task<void> StageRuns::send(Turn turn, SlotValue value, bool back) {
-  ++under_way_;
   const std::int32_t to = turn.action.virtual_stage + (back ? -1 : 1);
   const Status status =
       co_await o_.line->send(message(turn, value, back, true), stages().timetable.stage_of(to), value.memory);
@@ -220,6 +221,7 @@ void StageRuns::spawn_sends(const Turn& turn) {
   Place& place = place_of(turn);
   for (const SlotValue& value : back ? place.slot.sent_back : place.slot.sent) {
     ++place.leaving;
+    ++under_way_;
     rt_.spawn(send(turn, value, back));
   }
 }
@@ -317,9 +319,9 @@ Task<Status> StageRuns::run_phase(const Turn& turn, const prepare::BatchTensors&
   const VirtualStage& stage = own_[turn.own].stage;
   const std::size_t count = stage.segments.size();
   const BusyTime::Span busy(o_.busy);
-  const auto number = static_cast<std::uint64_t>(step_of(turn.action.micro_batch)) *
-                          static_cast<std::uint64_t>(spec_.micro_batches) +
-                      static_cast<std::uint64_t>(place_in_step(turn.action.micro_batch));
+  const auto number =
+      static_cast<std::uint64_t>(step_of(turn.action.micro_batch) * o_.prepared->plan.logical_shards) +
+      static_cast<std::uint64_t>(place_in_step(turn.action.micro_batch));
   for (std::size_t k = 0; k < count; ++k) {
     const std::size_t s = phase == Phase::kForward ? k : count - 1 - k;
     exec::Execution& execution = *place_of(turn).slot.executions[s];
