@@ -83,11 +83,13 @@ Task<Status> StageEvaluator::pass(std::int64_t step, std::int64_t batch, std::in
     call.iteration = static_cast<std::uint16_t>(batch);
     call.slot = static_cast<std::uint16_t>(
         stages().eval_slots[i][static_cast<std::size_t>(stages().virtual_stage_of(from))]);
-    call.label = fmt::format("activations of an evaluation, batch {}, stage {}", batch,
-                             stages().virtual_stage_of(sends ? from : from + 1));
+    call.label =
+        fmt::format("of activations, evaluation batch {}, segment {}", batch, sends ? from : from + 1);
     const int peer = stages().stage_of(sends ? from + 1 : from);
-    TR_CO_RETURN_IF_ERROR(sends ? co_await o_.line->send(std::move(call), peer, values_[i])
-                                : co_await o_.line->recv(std::move(call), peer, values_[i]));
+    // Not one co_await or the other in one expression: GCC 12 would destroy what it gives twice.
+    Task<Status> passed = sends ? o_.line->send(std::move(call), peer, values_[i])
+                                : o_.line->recv(std::move(call), peer, values_[i]);
+    TR_CO_RETURN_IF_ERROR(co_await std::move(passed));
   }
   co_return Status();
 }
