@@ -131,6 +131,25 @@ TEST(Judge, PairThatDisagreesBlamesTheSender) {
   EXPECT_EQ(judge_mismatch(ranks, reports).culprit, 1);
 }
 
+TEST(Judge, ACallThatNobodyElseMadeMeetsAMessage) {
+  const Disagreement reports[] = {{4, 3, "allreduce of activations", "got a message"}};
+  CallClass call{7, "allreduce of activations", "allreduce of 16 f32 (sum, ring)", {4}, {9}, {0, 1, 2, 3, 5}};
+  const auto v = judge_lone_caller({&call, 1}, reports);
+  ASSERT_TRUE(v.has_value());
+  EXPECT_EQ(v->culprit, 4);
+  EXPECT_EQ(v->operation, "allreduce of activations");
+  EXPECT_EQ(v->reason, "mismatched call: rank 4 called allreduce of 16 f32 (sum, ring), rank 3 did not");
+  const Disagreement message[] = {{3, 4, "recv of activations", "got a collective"}};
+  EXPECT_EQ(judge_lone_caller({&call, 1}, message)->culprit, 4);
+  const Disagreement other[] = {{4, 3, "vote", "got a message"}};
+  EXPECT_FALSE(judge_lone_caller({&call, 1}, other).has_value()) << "it is about another call";
+  call.ranks = {4, 5};
+  EXPECT_FALSE(judge_lone_caller({&call, 1}, reports).has_value()) << "others made it too";
+  call.ranks = {4};
+  call.missing = {0, 1, 2, 5};
+  EXPECT_FALSE(judge_lone_caller({&call, 1}, reports).has_value()) << "the accused has made it, or has left";
+}
+
 TEST(Judge, CircleBlamesTheRankWhoseCallNobodyElseMade) {
   // Rank 0 is alone in "a" because the others are through with it; rank 1 alone made "x".
   const std::vector<RankView> ranks{waiting(1, "a"), waiting(2, "x"), waiting(0, "b"), waiting(2, "b")};

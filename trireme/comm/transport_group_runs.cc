@@ -130,7 +130,7 @@ runtime::Task<Status> TransportGroup::run(Request r) {
 
   RunSlot& slot = take_slot(request);
   slot.failure = ok_status();
-  write_down(slot, request, shape, !r.message);
+  write_down(slot, request, shape, !r.message || told != r.kind);
   runtime::OneShot<Status> done(rt_);
   const Waiter waiter(slot, &done);
   if (Status s = slot.run->start(std::move(request)); !s.ok()) {
@@ -152,7 +152,7 @@ runtime::Task<Status> TransportGroup::run(Request r) {
 void TransportGroup::write_down(RunSlot& slot, const RunRequest& request, const CallShape& shape,
                                 bool in_book) {
   slot.in_book = in_book;
-  slot.call = {request.id.group, request.id.slot, request.id.step, 0};
+  slot.call = {request.id.group, request.id.slot, request.id.step, 1};  // a collective in its place
   if (!in_book) return;
   slot.call = book_.count(request.id);
   book_.started(slot.call, request.fingerprint, shape, request.operation);
@@ -219,7 +219,7 @@ void TransportGroup::on_piece(std::uint64_t cookie, std::uint64_t bytes) {
 void TransportGroup::report_on_loop(const RunSlot& slot, std::uint32_t step, const Status& status) {
   const ProgramRun& run = *slot.run;
   const std::string& reason = status.context().reason;
-  if (status.code() == Code::kMismatch && slot.in_book) membership_->compare_call(slot.call);
+  if (status.code() == Code::kMismatch) membership_->compare_call(slot.call);
   membership_->report(run.peer_of(run.step(step)), status.code(), run.operation(),
                       reason.empty() ? status.message() : reason);
 }

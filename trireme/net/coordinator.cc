@@ -223,7 +223,8 @@ void Coordinator::mismatch_window_ended() {
                                       [](const Comparison& c) { return c.classes.size() > 1; });
   if (differing == comparisons_.end()) {
     view(kRank) = port_.own_view();
-    port_.decide(judge_mismatch(ranks_, disagreements_));
+    auto lone = judge_lone_caller(callers(), disagreements_, options_.names);
+    port_.decide(lone ? std::move(*lone) : judge_mismatch(ranks_, disagreements_));
     return;
   }
   std::size_t num_told = 0;

@@ -254,6 +254,21 @@ Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagree
   return {culprit.rank, Code::kMismatch, evidence->operation, evidence->reason};
 }
 
+std::optional<Verdict> judge_lone_caller(std::span<const CallClass> calls,
+                                         std::span<const Disagreement> reports, const RankNames& names) {
+  for (const Disagreement& d : reports)
+    for (const CallClass& c : calls) {
+      if (c.ranks.size() != 1 || (c.ranks[0] != d.reporter && c.ranks[0] != d.accused)) continue;
+      const int lone = c.ranks[0], other = lone == d.reporter ? d.accused : d.reporter;
+      if (lone == d.reporter && c.operation != d.operation) continue;  // it is about another call
+      if (std::find(c.missing.begin(), c.missing.end(), other) == c.missing.end()) continue;
+      return Verdict{lone, Code::kMismatch, d.operation,
+                     fmt::format("mismatched call: {} called {}, {} did not", names.text(lone), c.words,
+                                 names.text(other))};
+    }
+  return std::nullopt;
+}
+
 bool is_undecided(std::span<const CallClass> classes) {
   return std::all_of(classes.begin(), classes.end(),
                      [&](const CallClass& c) { return c.ranks.size() == classes.front().ranks.size(); });

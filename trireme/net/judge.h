@@ -69,6 +69,10 @@ std::optional<Verdict> judge_standstill(std::span<const RankView> ranks, TimeNs 
 // The rank that most others disagree with; equal: whose operation fewest ranks share; equal: accused most
 // often; equal: accused first. Precondition: not empty.
 Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagreement> reports);
+// Of two ranks that disagree, the one that alone has made a call: the other made none there, or a message,
+// which only its two ends know of.
+std::optional<Verdict> judge_lone_caller(std::span<const CallClass> calls,
+                                         std::span<const Disagreement> reports, const RankNames& names = {});
 
 // No way of making the call is rarer than another: who is wrong cannot be known (yet).
 bool is_undecided(std::span<const CallClass> classes);
