@@ -69,8 +69,8 @@ std::optional<Verdict> judge_standstill(std::span<const RankView> ranks, TimeNs 
 // The rank that most others disagree with; equal: whose operation fewest ranks share; equal: accused most
 // often; equal: accused first. Precondition: not empty.
 Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagreement> reports);
-// Of two ranks that disagree, the one that alone has made a call: the other made none there, or a message,
-// which only its two ends know of.
+// Two ranks disagree, and one of them alone has made its call: the other made none there, or a message, which
+// only its two ends know of.
 std::optional<Verdict> judge_lone_caller(std::span<const CallClass> calls,
                                          std::span<const Disagreement> reports, const RankNames& names = {});
 
