@@ -273,6 +273,35 @@ std::vector<std::size_t> buckets_of(const plan::Plan& plan, std::int32_t segment
   return out;
 }
 
+// Compiles segments of the model, one after the other: the slots of their collectives are numbered on.
+struct SegmentCompiler {
+  const job::Job& job;
+  const exec::CompileOptions& kernels;
+  const Prepared& prepared;
+  std::int64_t train_slot, eval_slot;
+
+  Result<StageSegment> compile(std::int32_t g, const parallel::Segment& segment, const Graph& forward) {
+    const plan::Plan& plan = prepared.plan;
+    const auto at = static_cast<std::size_t>(g);
+    TR_ASSIGN_OR_RETURN(const Graph own,
+                        tile_of_segment(job, segment.graph, stored_at(plan.segment_train_cuts, at), plan,
+                                        prepared.tile, train_slot));
+    TR_ASSIGN_OR_RETURN(
+        const Graph own_eval,
+        tile_of_segment(job, forward, stored_at(plan.segment_eval_cuts, at), plan, prepared.tile, eval_slot));
+    const lower::Target target{
+        job.train.precision, nullptr, {segment.forward, segment.backward, segment.weights}};
+    TR_ASSIGN_OR_RETURN(const Graph fast, lower::faster_graph(target, own));
+    StageSegment out{g, nullptr, nullptr, buckets_of(plan, g), {}};
+    TR_ASSIGN_OR_RETURN(out.early, early_gradients(fast, segment));
+    TR_ASSIGN_OR_RETURN(out.train, exec::compile(fast, phased(kernels, segment, out.early)));
+    for (const std::string& input : out.train->inputs_of_phase(kForwardPhase))
+      TR_CHECK(!input.starts_with("back:"), "forward of segment {} reads the gradient '{}'", g, input);
+    TR_ASSIGN_OR_RETURN(out.eval, compile_eval(job, own_eval, kernels));
+    return out;
+  }
+};
+
 double crossing_bytes(const SegmentedModel& model, std::int32_t at) {
   double bytes = 0;
   for (const parallel::Crossing* c : model.between(at)) bytes += static_cast<double>(c->type.num_bytes());
@@ -418,33 +447,29 @@ Status compile_stages(const job::Job& job, const PrepareOptions& options, const 
   stages->eval = eval.crossings;
   TR_ASSIGN_OR_RETURN(stages->train_slots, slots_between(*stages, train.crossings, first_train_slot()));
   TR_ASSIGN_OR_RETURN(stages->eval_slots, slots_between(*stages, eval.crossings, first_eval_slot()));
-  std::int64_t train_slot = first_train_slot(), eval_slot = first_eval_slot();
+  SegmentCompiler compiler{job, kernels, out, first_train_slot(), first_eval_slot()};
   for (std::int32_t g = 0; g < plan.segments; ++g) {
     const auto at = static_cast<std::size_t>(g);
-    const parallel::Segment& segment = train.segments[at];
-    TR_ASSIGN_OR_RETURN(const Graph own,
-                        tile_of_segment(job, segment.graph, stored_at(plan.segment_train_cuts, at), plan,
-                                        out.tile, train_slot));
-    TR_ASSIGN_OR_RETURN(const Graph own_eval,
-                        tile_of_segment(job, eval.segments[at].graph, stored_at(plan.segment_eval_cuts, at),
-                                        plan, out.tile, eval_slot));
-    const lower::Target target{
-        job.train.precision, nullptr, {segment.forward, segment.backward, segment.weights}};
-    TR_ASSIGN_OR_RETURN(const Graph fast, lower::faster_graph(target, own));
-    TR_ASSIGN_OR_RETURN(std::vector<std::string> early, early_gradients(fast, segment));
-    TR_ASSIGN_OR_RETURN(Compiled compiled, exec::compile(fast, phased(kernels, segment, early)));
-    for (const std::string& input : compiled->inputs_of_phase(kForwardPhase))
-      TR_CHECK(!input.starts_with("back:"), "forward of segment {} reads the gradient '{}'", g, input);
-    note_kernels(compiled, stages->kernels);
-    SegmentCost& cost = stages->costs.emplace_back();
-    for (int phase = 0; phase < kNumTrainPhases; ++phase) cost.phases[phase] = compiled->phase_cost(phase);
-    cost.sent_bytes = crossing_bytes(train, g);
     const bool is_own = stages->stage_of(g) == options.stage;
-    TR_ASSIGN_OR_RETURN(Compiled judge, compile_eval(job, own_eval, kernels));
-    note_kernels(judge, stages->kernels);
-    if (is_own)
-      stages->segments.push_back(
-          {g, std::move(compiled), std::move(judge), buckets_of(plan, g), std::move(early)});
+    SegmentCost cost;
+    if (options.like != nullptr) {
+      cost = options.like->stages->costs[at];
+      compiler.train_slot = cost.train_slot;
+      compiler.eval_slot = cost.eval_slot;
+      stages->costs.push_back(cost);
+      if (!is_own) continue;
+    }
+    cost.train_slot = compiler.train_slot;
+    cost.eval_slot = compiler.eval_slot;
+    TR_ASSIGN_OR_RETURN(StageSegment segment,
+                        compiler.compile(g, train.segments[at], eval.segments[at].graph));
+    note_kernels(segment.train, stages->kernels);
+    note_kernels(segment.eval, stages->kernels);
+    for (int phase = 0; phase < kNumTrainPhases; ++phase)
+      cost.phases[phase] = segment.train->phase_cost(phase);
+    cost.sent_bytes = crossing_bytes(train, g);
+    if (options.like == nullptr) stages->costs.push_back(cost);
+    if (is_own) stages->segments.push_back(std::move(segment));
   }
   TR_RETURN_IF_ERROR(parallel::check_timetable(stages->timetable));
   out.stages = std::move(stages);

@@ -58,6 +58,7 @@ Result<PreparedPlaces> prepare_shared(const SimulateOptions& options, const data
     prepare_options.tile = place % prepare_options.tiles;
     TR_ASSIGN_OR_RETURN(auto prepared, prepare::prepare(options.job, input, prepare_options));
     if (place == 0) prepare_options.fixed = std::make_shared<const plan::Plan>(prepared->whole_plan());
+    if (prepared->stages != nullptr) prepare_options.like = prepared;
     places.push_back(std::move(prepared));
   }
   return places;
