@@ -309,16 +309,20 @@ void number_slots(CompiledPlan& plan) {
         input_of[Value{i, k}] = input_of[alias];
   }
   plan.input_slots.resize(plan.inputs.size());
-  for (std::int32_t i = 0; i < graph.size(); ++i) {
-    if (plan.part.strand_of[static_cast<std::size_t>(i)] < 0) continue;
-    const Node& node = graph.node(i);
-    plan.nodes[static_cast<std::size_t>(i)].first_slot = plan.num_slots;
-    for (const Value v : node.inputs) {
-      if (input_of[v] >= 0)
-        plan.input_slots[static_cast<std::size_t>(input_of[v])].emplace_back(plan.num_slots, v);
-      ++plan.num_slots;
+  for (const bool hosts : {true, false}) {
+    for (std::int32_t i = 0; i < graph.size(); ++i) {
+      const std::int32_t strand = plan.part.strand_of[static_cast<std::size_t>(i)];
+      if (strand < 0 || plan.part.strands[static_cast<std::size_t>(strand)].is_host != hosts) continue;
+      const Node& node = graph.node(i);
+      plan.nodes[static_cast<std::size_t>(i)].first_slot = plan.num_slots;
+      for (const Value v : node.inputs) {
+        if (input_of[v] >= 0)
+          plan.input_slots[static_cast<std::size_t>(input_of[v])].emplace_back(plan.num_slots, v);
+        ++plan.num_slots;
+      }
+      plan.num_slots += node.outputs.size();
     }
-    plan.num_slots += node.outputs.size();
+    if (hosts) plan.num_host_slots = plan.num_slots;
   }
 }
 

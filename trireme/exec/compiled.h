@@ -65,7 +65,7 @@ struct CompiledPlan final : public CompiledGraph {
   std::vector<Value> pinned;  // the Values of `bound`
   graph::MemoryPlan places;
   std::vector<NodePlan> nodes;
-  std::size_t num_slots = 0;
+  std::size_t num_slots = 0, num_host_slots = 0;  // those of host ops come first
   std::vector<External> inputs, variables, bound;
   // Slots that show an input, per input: (slot, Value it shows).
   std::vector<std::vector<std::pair<std::size_t, Value>>> input_slots;
