@@ -1,6 +1,7 @@
 #include "trireme/net/coordinator.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace trireme::net {
@@ -11,6 +12,10 @@ constexpr TimeNs kMismatchWindow = 100 * kMilli;
 constexpr TimeNs kTieWindow = 300 * kMilli;
 // Calls compared at once: those that last longer than a heartbeat are few.
 constexpr std::size_t kMaxComparisons = 64;
+// Everybody is asked about a call and answers. Where many calls of many ranks last, as on slow links, this is
+// about so many messages in a heartbeat, and the others are compared in later ones.
+constexpr int kAskedInABeat = 4096;
+constexpr std::size_t kMaxDone = 1024;
 
 }  // namespace
 
@@ -72,6 +77,7 @@ void Coordinator::heard(int peer, ControlMessage m) {
 
 void Coordinator::look() {
   view(kRank) = port_.own_view();
+  compare_more();
   while (auto v = judge_silence(ranks_, kRank, rt_.now(), started_at_, options_.deadline, options_.arrival,
                                 options_.heartbeat / 8))
     if (!conclude(std::move(*v), false)) return;
@@ -160,12 +166,47 @@ bool Coordinator::conclude(Verdict v, bool own) {
 }
 
 // The first to tell of a call makes everybody tell.
-Coordinator::Comparison& Coordinator::comparison_of(const CallId& id) {
+Coordinator::Comparison* Coordinator::comparison_of(const CallId& id) {
   for (Comparison& c : comparisons_)
-    if (c.id == id) return c;
+    if (c.id == id) return &c;
+  const auto is_in = [&](const std::deque<CallId>& list) {
+    return std::find(list.begin(), list.end(), id) != list.end();
+  };
+  if (is_in(asked_.waiting) || is_in(asked_.done)) return nullptr;
+  if (mismatch_timer_ != 0 || asked_.begun < most_in_a_beat()) return &compare(id);
+  asked_.waiting.push_back(id);
+  if (asked_.waiting.size() > kMaxComparisons) asked_.waiting.pop_front();
+  return nullptr;
+}
+
+// The latest first: they are the likeliest to last still.
+void Coordinator::compare_more() {
+  if (rt_.now() - asked_.beat_at < options_.heartbeat) return;
+  asked_.beat_at = rt_.now();
+  asked_.begun = 0;
+  compare_waiting(most_in_a_beat());
+}
+
+void Coordinator::compare_waiting(int most) {
+  while (asked_.begun < most && !asked_.waiting.empty()) {
+    const CallId id = asked_.waiting.back();
+    asked_.waiting.pop_back();
+    compare(id);
+  }
+}
+
+int Coordinator::most_in_a_beat() const {
+  return std::max(2, kAskedInABeat / static_cast<int>(ranks_.size()));
+}
+
+Coordinator::Comparison& Coordinator::compare(const CallId& id) {
   // One that differs is kept: its verdict is near.
-  if (comparisons_.size() >= kMaxComparisons && comparisons_.front().classes.size() < 2)
+  if (comparisons_.size() >= kMaxComparisons && comparisons_.front().classes.size() < 2) {
+    asked_.done.push_back(comparisons_.front().id);
+    if (asked_.done.size() > kMaxDone) asked_.done.pop_front();
     comparisons_.pop_front();
+  }
+  ++asked_.begun;
   Comparison& made = comparisons_.emplace_back();
   made.id = id;
   port_.broadcast({.type = ControlType::kCompare, .call = id.pack(), .turn = id.turn});
@@ -174,7 +215,9 @@ Coordinator::Comparison& Coordinator::comparison_of(const CallId& id) {
 }
 
 void Coordinator::call_told(int rank, const ControlMessage& m) {
-  Comparison& c = comparison_of(CallId::unpack(m.call, m.turn));
+  Comparison* const comparison = comparison_of(CallId::unpack(m.call, m.turn));
+  if (comparison == nullptr) return;
+  Comparison& c = *comparison;
   std::erase(c.not_yet, rank);
   if (m.digest == kNotYet) {
     c.not_yet.push_back(rank);
@@ -207,6 +250,7 @@ std::vector<CallClass> Coordinator::callers() const {
 
 void Coordinator::open_mismatch_window() {
   if (mismatch_timer_ != 0) return;
+  compare_waiting(std::numeric_limits<int>::max());
   ask_where();
   // Asked again half-way: who was between two calls at first has stopped at the next one by then.
   mismatch_timer_ = rt_.call_at(rt_.now() + kMismatchWindow / 2, [this] {

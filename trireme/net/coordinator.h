@@ -66,7 +66,12 @@ class Coordinator {
   };
 
   RankView& view(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
-  Comparison& comparison_of(const CallId& id);
+  // Null: it was compared before, or waits for its turn.
+  Comparison* comparison_of(const CallId& id);
+  Comparison& compare(const CallId& id);
+  void compare_more();
+  void compare_waiting(int most);
+  int most_in_a_beat() const;
   std::vector<CallClass> callers() const;  // of the calls that last
   void open_mismatch_window();
   void ask_where();
@@ -87,6 +92,12 @@ class Coordinator {
   std::vector<Verdict> closed_;  // reports that wait for the grace to end
   std::vector<Disagreement> disagreements_;
   std::deque<Comparison> comparisons_;
+  struct {
+    TimeNs beat_at = -1;         // the heartbeat that it is about
+    int begun = 0;               // in it
+    std::deque<CallId> waiting;  // the latest calls that were told of since
+    std::deque<CallId> done;     // no longer in comparisons_
+  } asked_;
   bool extended_ = false;
   runtime::TimerId closed_timer_ = 0, mismatch_timer_ = 0;
 };
