@@ -110,8 +110,8 @@ struct PrepareOptions {
   std::string data_sha256;         // data::Dataset::content_sha256; the plan keeps it
   // A plan made before (a resumed run, or rank 0's): its shards, threads, kernels and buckets stand.
   std::shared_ptr<const plan::Plan> fixed;
-  // Another stage or tile of the fixed plan, prepared with these options before: what all of them have alike is
-  // taken from it.
+  // Another stage or tile of the fixed plan, prepared with these options before: what all of them have alike
+  // is taken from it.
   std::shared_ptr<const Prepared> like = nullptr;
 };
 

@@ -24,7 +24,8 @@ struct StageSegment {
   // copied into their buckets when the weights' turn comes.
   std::vector<std::string> early;  // parameters
 };
-// What the phases of a segment cost, of all segments: for prices. And where the slots of its collectives begin.
+// What the phases of a segment cost, of all segments: for prices. And where the slots of its collectives
+// begin.
 struct SegmentCost {
   cost::OpCost phases[kNumTrainPhases];
   double sent_bytes = 0;  // forward, to the next segment
