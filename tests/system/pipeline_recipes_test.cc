@@ -124,6 +124,37 @@ TEST(PaperRecipesInStages, MegatronCutsBlocksByStagesAndTheirMatricesWithin) {
   EXPECT_EQ(hash_of(s), hash_of(trained_alone(w, "megatron-3d", alone)));
 }
 
+TEST(PaperRecipesInStages, PipeDreamUpdatesAfterEveryBatchByOlderGradients) {
+  const Workspace w;
+  const auto on_digits = [&](const std::string& run_dir, const Words& more) {
+    Words keys{
+        "data.kind=digits",      "data.path=",     "data.limit_train=960",        "data.limit_test=32",
+        "train.eval_steps=1000", "train.steps=24", "train.checkpoint_steps=1000", "train.events=false"};
+    keys.insert(keys.end(), more.begin(), more.end());
+    return train_recipe(w, "pipedream", run_dir, keys, {});
+  };
+  const Json s = on_digits("run", {});
+  const Json in_steps = on_digits("steps", {"parallel.pipeline=1f1b"});
+  ASSERT_TRUE(s.is_object() && in_steps.is_object());
+  EXPECT_EQ(kind_of(w.json("run/plan.json")), "async");
+  EXPECT_EQ(s.value("micro_batches", 0), 1) << "a batch is a micro-batch";
+  EXPECT_EQ(s["weight_versions"], Json({4, 3, 2, 1}));
+  EXPECT_EQ(max_staleness(s), kStages - 1) << "at the first stage";
+  EXPECT_EQ(max_staleness(in_steps), 0);
+  EXPECT_NE(hash_of(s), hash_of(in_steps));
+}
+
+TEST(PaperRecipesInStages, PipeDream2BwKeepsTwoVersionsOfWeightsAndIsOneUpdateBehind) {
+  const Workspace w;
+  const Json s = trained(w, "pipedream-2bw", "run", {"train.steps=8"});
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(kind_of(w.json("run/plan.json")), "2bw");
+  EXPECT_EQ(s.value("micro_batches", 0), 8) << "for an update";
+  EXPECT_EQ(s["weight_versions"], Json({2, 2, 2, 2}));
+  EXPECT_EQ(max_staleness(s), 1);
+  EXPECT_GT(s["staleness"].value("mean", 0.0), 0.8) << "all updates but the first";
+}
+
 // A segment may take another kernel for an op than the one before, and within it some nodes yet another.
 TEST(PaperRecipesInStages, GoogLeNetHasItsKernelsByNodeInEverySegment) {
   const Workspace w;
