@@ -530,12 +530,12 @@ def bubble(tables):
                 into.setdefault(kind, []).append((x, number(cell)))
     if "1f1b" not in formula:
         return None
-    fig, ax = figure("zb-h1 waits a third as long as 1f1b, interleaved half as long", below="Part of a step in which a stage waits; 4 equal stages, lines by formula, marks as run (squares: zb-h2)")
+    fig, ax = figure("zb-h1 waits a third as long as 1f1b, zb-h2 does not wait", below="Part of a step in which a stage waits; 4 equal stages, lines by formula, dots as run")
     fig.subplots_adjust(right=0.84, top=0.745)
     for kind, points in formula.items():
         ax.plot(*zip(*points), color=SHADES[kind], linewidth=2, linestyle=":" if kind == "gpipe" else "-")
     for kind, points in runs.items():
-        ax.plot(*zip(*points), "s" if kind == "zb-h2" else "o", color=SHADES[kind], markersize=7 if kind == "zb-h2" else 4.5, zorder=2 if kind == "zb-h2" else 3)
+        ax.plot(*zip(*points), "o", color=SHADES[kind], markersize=4.5, zorder=3)
     log_axis(ax.xaxis, [x for x, _ in formula["1f1b"]], [x for x, _ in formula["1f1b"]])
     names = {"1f1b": "gpipe, 1f1b"}
     label_ends(ax, [(*points[-1], names.get(kind, kind), SHADES[kind]) for kind, points in formula.items() if kind != "gpipe"])
