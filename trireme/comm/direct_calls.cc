@@ -176,9 +176,14 @@ runtime::Task<Status> DirectCalls::wait(std::uint32_t number) {
   co_return status;
 }
 
-int DirectCalls::waits_for() const {
-  return active_.empty() ? -1 : direct_.waits_for(slots_[active_.front()].lane);
+const DirectCalls::Slot& DirectCalls::oldest() const {
+  const auto in_its_time = std::find_if(active_.begin(), active_.end(), [this](std::uint32_t number) {
+    return (slots_[number].serial & kAheadSerial) == 0;
+  });
+  return slots_[in_its_time != active_.end() ? *in_its_time : active_.front()];
 }
+
+int DirectCalls::waits_for() const { return active_.empty() ? -1 : direct_.waits_for(oldest().lane); }
 
 void DirectCalls::end(std::uint32_t number, const Status& status) {
   Slot& slot = slots_[number];

@@ -65,10 +65,12 @@ class DirectCalls final : private Direct::Listener {
   // Calls in which that rank takes part.
   void end_with(int rank, const Status& why);
 
+  // A bit of the serial numbers of calls that were made ahead: they count as younger than others.
+  static constexpr std::uint64_t kAheadSerial = std::uint64_t{1} << 62;
   // The oldest call under way: its serial number (0: there is none), whom it waits for and what it is.
-  std::uint64_t oldest_serial() const { return active_.empty() ? 0 : slots_[active_.front()].serial; }
+  std::uint64_t oldest_serial() const { return active_.empty() ? 0 : oldest().serial; }
   int waits_for() const;
-  std::string operation() const { return slots_[active_.front()].operation(); }
+  std::string operation() const { return oldest().operation(); }
   std::uint64_t bytes_laid() const { return direct_.bytes_laid(); }
 
  private:
@@ -94,6 +96,7 @@ class DirectCalls final : private Direct::Listener {
   int world_of(const Request& r) const {
     return r.members == nullptr ? transport_.world() : static_cast<int>(r.members->ranks.size());
   }
+  const Slot& oldest() const;
   const Order& order_of(const Request& r);
   void end(std::uint32_t number, const Status& status);
   void on_direct_ended(std::uint64_t cookie) override;

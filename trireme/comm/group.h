@@ -46,6 +46,9 @@ struct Call {
   // Sums: this rank needs own_chunk() of the result only; the rest of `out` is undefined afterwards. Others
   // may read this rank's input until a later call that everybody makes after this one has ended.
   bool own_chunk = false;
+  // Made long before others can make theirs. Where this rank has other calls under way, it waits in those,
+  // as far as anybody asks who waits for whom.
+  bool ahead = false;
 };
 
 // The part of `count` elements that belongs to a rank: whole cache lines, in rank order.

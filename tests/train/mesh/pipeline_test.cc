@@ -9,6 +9,7 @@
 #include "tests/train/small_jobs.h"
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
+#include "trireme/cost/cost.h"
 #include "trireme/job/job_options.h"
 #include "trireme/job/roles.h"
 
@@ -266,6 +267,19 @@ TEST(Pipeline, ARankThatIsKilledIsNamedAndTheRunGoesOnElsewhere) {
   job::Job other = deep_on("stage=3");
   other.train.checkpoint_steps = 2;
   EXPECT_EQ(runs.train(other, data).summary().parameters_sha256, expected);
+}
+
+// Stages wait for each other for longer than the deadline, as long as somebody computes.
+TEST(Pipeline, StagesThatComputeForLongAreNotTakenForStuck) {
+  const auto data = testing::tiny_pictures(96, 24);
+  cost::MachineModel slow;
+  slow.op_overhead_ns = kSecond / 2;  // of every node
+  for (const char* kind : {"1f1b", "gpipe", "zb-h2"}) {
+    job::Job job = deep_on("data=2,stage=4", kind);
+    job.train.steps = 2;
+    VirtualRuns runs(slow, cost::LinkModel());
+    EXPECT_EQ(runs.train(job, data).summary().steps, 2) << kind;
+  }
 }
 
 struct Refusal {

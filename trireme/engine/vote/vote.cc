@@ -125,6 +125,7 @@ runtime::Task<Status> Vote::add_parts(const StepInput& step) {
   call.step = static_cast<std::uint32_t>(step.step);
   call.slot = slot_;
   call.label = "vote of a replica";
+  call.ahead = segments_.count > 1;  // the last stage is the last to have a loss
   call.algorithm = "fixed-tree";
   const bool in_segments = first_of_parts_ == 0;
   const std::size_t of_leaf = plan::kVoteElems - first_of_parts_, leaves = in_segments ? leaves_.size() : 1;
@@ -155,6 +156,7 @@ runtime::Task<Status> Vote::cast(StepInput step, std::vector<collective::LeafRun
     call.step = static_cast<std::uint32_t>(step.step);
     call.slot = slot_;
     call.label = "vote";
+    call.ahead = segments_.count > 1;
     call.algorithm = "fixed-tree";
     call.num_leaves = num_shards_;
     const collective::LeafRun own = owners[static_cast<std::size_t>(group_.rank())];
