@@ -105,13 +105,15 @@ Result<StagesReport> report_stages(const job::Job& job, const model::ModelInput&
   const cost::Rates rates = rates_of(options);
   CutLayers layers;
   parallel::TimetableTimes times;
+  std::shared_ptr<const Prepared> first;
   for (options.stage = 0; options.stage < options.stages; ++options.stage) {
     TR_ASSIGN_OR_RETURN(const auto prepared, prepare(job, input, options));
     if (options.stage == 0) {
       options.fixed = std::make_shared<const plan::Plan>(prepared->whole_plan());
       times = pipeline_times(*prepared, rates);
       TR_ASSIGN_OR_RETURN(layers, layers_of_job(job, *prepared));
-      TR_ASSIGN_OR_RETURN(out.priced, parallel::price_timetable(prepared->stages->timetable, times));
+      TR_ASSIGN_OR_RETURN(out.priced, price_step(*prepared->stages, times));
+      first = prepared;
     }
     TR_ASSIGN_OR_RETURN(StageReport stage,
                         report_stage(job, *prepared, layers, times, options.compute_threads));
@@ -123,8 +125,7 @@ Result<StagesReport> report_stages(const job::Job& job, const model::ModelInput&
   }
   for (auto* messages : {&times.activations, &times.gradients})
     std::fill(messages->begin(), messages->end(), 0.0);
-  TR_ASSIGN_OR_RETURN(const parallel::PricedTimetable unlinked,
-                      parallel::price_timetable(out.priced.spec, times));
+  TR_ASSIGN_OR_RETURN(const parallel::PricedTimetable unlinked, price_step(*first->stages, times));
   out.unlinked_seconds = unlinked.price.makespan_seconds;
   return out;
 }

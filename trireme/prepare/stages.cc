@@ -619,10 +619,8 @@ parallel::TimetableTimes pipeline_times(const Prepared& prepared, const cost::Ra
   return times;
 }
 
-Result<parallel::PricedTimetable> price_pipeline(const Prepared& prepared, const cost::Rates& rates) {
-  const Stages& stages = *prepared.stages;
+Result<parallel::PricedTimetable> price_step(const Stages& stages, const parallel::TimetableTimes& times) {
   const parallel::TimetableSpec& spec = stages.timetable;
-  const parallel::TimetableTimes times = pipeline_times(prepared, rates);
   if (stages.is_synchronous) return parallel::price_timetable(spec, times);
   // What one step more adds to a long run.
   const int few = spec.stages + 1, many = 3 * few;
@@ -638,6 +636,10 @@ Result<parallel::PricedTimetable> price_pipeline(const Prepared& prepared, const
   for (parallel::StagePrice& stage : price.stages) busy += stage.busy_seconds /= many;
   price.bubble_fraction = std::max(0.0, 1 - busy / (spec.stages * price.step_seconds));
   return priced;
+}
+
+Result<parallel::PricedTimetable> price_pipeline(const Prepared& prepared, const cost::Rates& rates) {
+  return price_step(*prepared.stages, pipeline_times(prepared, rates));
 }
 
 }  // namespace trireme::prepare

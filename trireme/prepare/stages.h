@@ -80,5 +80,7 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica);
 parallel::TimetableTimes pipeline_times(const Prepared& prepared, const cost::Rates& rates);
 // What a step of this plan takes beside updates, by the timetable.
 Result<parallel::PricedTimetable> price_pipeline(const Prepared& prepared, const cost::Rates& rates);
+// The same with these times. Where the pipeline never drains, a step in the middle of a long run.
+Result<parallel::PricedTimetable> price_step(const Stages& stages, const parallel::TimetableTimes& times);
 
 }  // namespace trireme::prepare

@@ -254,7 +254,8 @@ Task<Status> StageRuns::wait_until_ready(const Turn& turn) {
   while (failure_.ok() && (comes() || (forward && !has_room(turn)))) co_await wait_for_change();
   if (const TimeNs waited = rt_.now() - began; waited > 0) {
     waited_ += waited;
-    o_.trace->note(fmt::format("wait for {}", turn.action.to_text()), "wait", turn.action.virtual_stage, began);
+    o_.trace->note(fmt::format("wait for {}", turn.action.to_text()), "wait", turn.action.virtual_stage,
+                   began);
   }
   co_return failure_;
 }

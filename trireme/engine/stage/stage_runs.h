@@ -70,7 +70,7 @@ class StageRuns {
   // Where the pipeline never drains: ages of the weights that micro-batches of the last step read, in updates
   // -> how many of them.
   std::map<std::int64_t, std::int64_t> take_ages() { return std::exchange(ages_, {}); }
-  std::int64_t kept_bytes() const;              // by all micro-batches that may be in flight at once
+  std::int64_t kept_bytes() const;  // by all micro-batches that may be in flight at once
 
  private:
   using Index = std::size_t;  // of an action
