@@ -67,6 +67,35 @@ TEST_F(PredictOnMesh, AModelIsCutHoweverItWasTrained) {
   for (std::size_t i = 0; i < cut.size(); ++i) EXPECT_EQ(cut[i]["class"], alone[i]["class"]);
 }
 
+TEST_F(PredictOnMesh, StagesGiveTheSameBitsHoweverTheModelWasTrained) {
+  train("one");
+  train("two", {"--mesh", "data=1,stage=2"});
+  for (const char* run : {"one", "two"}) {
+    Json alone = json_of({"eval", run, "--json"});
+    EXPECT_EQ(alone["loss"], w.json(std::string(run) + "/summary.json")["test_loss"]) << run;
+    for (const char* time : {"seconds", "samples_per_second"}) alone.erase(time);
+    for (const char* mesh : {"stage=2", "data=2,stage=2"}) {
+      Json staged = json_of({"eval", run, "--json", "--mesh", mesh});
+      for (const char* time : {"seconds", "samples_per_second"}) staged.erase(time);
+      EXPECT_EQ(staged, alone) << run << " on " << mesh;
+    }
+    EXPECT_EQ(json_of({"predict", run, "--json", "--mesh", "stage=3"}), json_of({"predict", run, "--json"}));
+  }
+}
+
+TEST_F(PredictOnMesh, TokensGoRoundTheStages) {
+  w.write("text.txt", std::string(400, 'a') + std::string(400, 'b') + "abcabcabc\n");
+  train("r", {"--set", "model.name=char-gpt", "--set", "model.options={width=16, layers=2, heads=2}", "--set",
+              "data.kind=text", "--set", "data.path=text.txt", "--set", "data.context=16", "--set",
+              "train.batch=8", "--set", "data.limit_train=16", "--set", "data.limit_test=8"});
+  const Ran alone = w.run({"predict", "r", "--quiet", "--prompt", "ab", "--tokens", "12"});
+  EXPECT_EQ(alone.code, 0) << alone.err;
+  for (const char* mesh : {"stage=2", "stage=3"})
+    EXPECT_EQ(w.run({"predict", "r", "--quiet", "--prompt", "ab", "--tokens", "12", "--mesh", mesh}).out,
+              alone.out)
+        << mesh;
+}
+
 TEST_F(PredictOnMesh, ARankThatDiesIsOneErrorThatNamesIt) {
   train("r");
   for (const char* command : {"eval", "predict"}) {
@@ -75,6 +104,9 @@ TEST_F(PredictOnMesh, ARankThatDiesIsOneErrorThatNamesIt) {
     EXPECT_EQ(ran.out, "");
     EXPECT_NE(ran.err.find("rank 3 (data 1, model 1): died by signal 9"), std::string::npos) << ran.err;
     EXPECT_EQ(ran.err.find("error: "), ran.err.rfind("error: ")) << "told once: " << ran.err;
+    const Ran staged = w.run({command, "r", "--mesh", "data=2,stage=2", "--fault", "3:kill@collective:3"});
+    EXPECT_EQ(staged.code, 1) << staged.err;
+    EXPECT_NE(staged.err.find("rank 3 (data 1, stage 1): died by signal 9"), std::string::npos) << staged.err;
   }
 }
 
@@ -84,9 +116,11 @@ TEST_F(PredictOnMesh, MistakesAreRefusedBeforeRanksStart) {
   w.write("bare/job.toml", w.read("r/job.toml"));
   expect_refused(w,
                  {{{"eval", "r", "--mesh", "model=2", "--workers", "3"}, 2, "set --workers 2"},
-                  {{"eval", "r", "--mesh", "rows=2"}, 2, "expected data or model"},
+                  {{"eval", "r", "--mesh", "rows=2"}, 2, "expected data, stage or model"},
                   {{"eval", "r", "--mesh", "model"}, 2, "mesh"},
                   {{"eval", "r", "--mesh", "model=4000"}, 2, "error: style 'tensor' does not fit the model"},
+                  {{"eval", "r", "--mesh", "stage=9"}, 2, "use 4 stages or fewer"},
+                  {{"predict", "r", "--mesh", "model=2,stage=2"}, 2, "expected data, stage, model"},
                   {{"predict", "r", "--mesh", "model=4000"}, 2, "error: style 'tensor' does not fit"},
                   {{"eval", "r", "--workers", "0"}, 2, "--workers"},
                   {{"eval", "nowhere", "--workers", "2"}, 2, "no job.toml"},

@@ -42,11 +42,12 @@ class Window {
     TR_CO_RETURN_IF_ERROR(prepare::feed_batch(*w.execution_, compiled->graph(), model.input, w.batch_));
     if (model.part != nullptr)
       TR_CO_RETURN_IF_ERROR(prepare::feed_tile(*w.execution_, compiled->graph(), model.part->tile()));
+    w.has_logits_ = compiled->graph().find_output("logits").has_value();
     co_return w;
   }
 
-  // Logits of what follows the last of `tokens`. They stand at the window's start: what comes after is not
-  // seen by a model that reads from left to right.
+  // Logits of what follows the last of `tokens`; none where a later stage has them. They stand at the
+  // window's start: what comes after is not seen by a model that reads from left to right.
   Task<Result<std::vector<float>>> next(std::span<const std::int32_t> tokens) {
     const std::size_t used = std::min(context_, tokens.size());
     const auto x = batch_.x.values<std::int32_t>();
@@ -54,6 +55,7 @@ class Window {
     std::copy(tokens.end() - static_cast<std::ptrdiff_t>(used), tokens.end(), x.begin());
     const exec::RunOptions how{.number = runs_++};
     TR_CO_RETURN_IF_ERROR(co_await execution_->run(how));
+    if (!has_logits_) co_return std::vector<float>();
     TR_CO_ASSIGN_OR_RETURN(const Tensor logits, execution_->fetch("logits"));
     const auto row = logits.values<float>().subspan((used - 1) * vocabulary_, vocabulary_);
     co_return std::vector<float>(row.begin(), row.end());
@@ -62,6 +64,7 @@ class Window {
  private:
   Window() = default;
   std::size_t context_ = 0, vocabulary_ = 0;
+  bool has_logits_ = true;
   std::uint64_t runs_ = 0;
   std::unique_ptr<exec::Execution> execution_;
   prepare::BatchTensors batch_;
@@ -150,11 +153,16 @@ Task<Result<Generated>> generate(runtime::Runtime& rt, const LoadedModel& model,
   TR_CO_ASSIGN_OR_RETURN(Window window, co_await Window::make(rt, model));
   Generated out;
   out.prompt = options.prompt;
+  const std::int32_t none[] = {0};
+  const Tensor drawn = Tensor::from<std::int32_t>(none, {1});  // by the last stage, for all
+  std::int32_t& token = *drawn.data<std::int32_t>();
   const TimeNs began = rt.now();
   for (; out.tokens < options.tokens; ++out.tokens) {
     const Result<std::vector<float>> logits = co_await window.next(tokens);
     if (!logits.ok()) co_return logits.status();
-    const std::int32_t token = pick_token(*logits, options, out.tokens);
+    if (!logits->empty()) token = pick_token(*logits, options, out.tokens);
+    if (model.part != nullptr)
+      TR_CO_RETURN_IF_ERROR(co_await model.part->give_from_last_stage(drawn, "the next token"));
     tokens.push_back(token);
     const std::string& text = names[static_cast<std::size_t>(token)];
     out.text += text;

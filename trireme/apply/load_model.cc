@@ -213,7 +213,7 @@ Task<Status> take_part(Runtime& rt, const graph::Graph& graph, const OpenedModel
   for (const auto& [name, value] : graph.variables()) {
     const TensorType& whole = wholes.emplace(name, graph.type(value)).first->second;
     TR_CO_ASSIGN_OR_RETURN(const Tensor own, allocate_zeros(cpu_device(), part.part_type(name, whole)));
-    TR_CO_RETURN_IF_ERROR(out.add(name, own));
+    if (part.has(name)) TR_CO_RETURN_IF_ERROR(out.add(name, own));
     memory.emplace(name, own);
   }
   TR_CO_ASSIGN_OR_RETURN(const engine::StoredState stored, co_await share_files(rt, part, opened));
@@ -391,9 +391,12 @@ Task<Result<LoadedModel>> load_model(Runtime& rt, ModelSource source) {
 Status check_cut(const LoadedModel& model, const parallel::Mesh& mesh) {
   prepare::ForwardTiles over;
   over.tiles = mesh.size_of(parallel::kModelAxis);
-  if (over.tiles == 1) return {};
+  const int stages = mesh.size_of(parallel::kStageAxis);
+  if (over.tiles == 1 && stages == 1) return {};
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs graphs,
                       job::build_job_model(model.job, model.input, job::eval_batch_of(model.job)));
+  TR_RETURN_IF_ERROR(prepare::choose_forward_stages(graphs.eval, model.plan.get(), stages).status());
+  if (over.tiles == 1) return {};
   return prepare::choose_forward_cuts(model.job, graphs.eval, model.plan.get(), over).status();
 }
 
@@ -447,6 +450,11 @@ Task<Result<Compiled>> compile_forward(Runtime& rt, const LoadedModel& model, st
                          co_await model.part->part_of(std::move(asked), model.plan.get()));
   // On the pool it does not hold up the heartbeats of the loop.
   Result<Compiled> out = Compiled();
+  if (model.part->num_stages() > 1) {  // some of them, and messages
+    outputs.clear();
+    for (const auto& [name, v] : own.outputs())
+      if (!name.starts_with("over:")) outputs.push_back(name);
+  }
   runtime::ComputeFn compile = [&](runtime::ComputeContext&) { out = compile_for(model, own, outputs); };
   const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
   co_await rt.compute(work, std::move(compile), 1, "compile");

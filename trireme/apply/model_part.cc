@@ -1,5 +1,8 @@
 #include "trireme/apply/model_part.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "trireme/cost/rates.h"
 #include "trireme/engine/share_text.h"
 #include "trireme/plan/slots.h"
@@ -72,6 +75,13 @@ Task<Result<Json>> ModelPart::told(Json said, const char* what) {
 }
 
 Task<Status> ModelPart::choose_cuts(const job::Job& job, const Graph& eval, const plan::Plan* plan) {
+  Result<prepare::ForwardStages> stages = prepare::ForwardStages();
+  runtime::ComputeFn cut = [&](runtime::ComputeContext&) {
+    stages = prepare::choose_forward_stages(eval, plan, mesh_.size_of(parallel::kStageAxis));
+  };
+  co_await rt_->compute(kChoosing, std::move(cut), 1, "stages");
+  if (!stages.ok()) co_return stages.status();
+  stages_ = std::move(*stages);
   if (over_.tiles == 1) co_return Status();
   over_.chunks = prepare::chunk_request(job);
   Result<std::map<std::string, op::AxisCut>> chosen = over_.cuts;
@@ -87,32 +97,79 @@ Task<Status> ModelPart::choose_cuts(const job::Job& job, const Graph& eval, cons
   co_return Status();
 }
 
-Task<Result<Graph>> ModelPart::part_of(Graph whole, const plan::Plan* plan) {
-  if (over_.tiles == 1) co_return whole;
-  Result<parallel::StoredOptions> chosen = parallel::StoredOptions();
+Task<Result<std::vector<parallel::StoredOptions>>> ModelPart::choose_tiles(const std::vector<Graph>& parts,
+                                                                           const plan::Plan* plan) {
+  std::vector<parallel::StoredOptions> all(parts.size());
+  Status failure;
   if (is_first()) {
     runtime::ComputeFn choose = [&](runtime::ComputeContext&) {
-      chosen = prepare::choose_forward(whole, plan, over_);
+      for (std::size_t s = 0; s < parts.size() && failure.ok(); ++s) {
+        auto chosen = prepare::choose_forward(parts[s], plan, over_);
+        failure = chosen.status();
+        if (chosen.ok()) all[s] = std::move(*chosen);
+      }
     };
     co_await rt_->compute(kChoosing, std::move(choose), 1, "layouts");
   }
-  if (!chosen.ok()) co_return chosen.status();
-  TR_CO_ASSIGN_OR_RETURN(const Json json, co_await told(to_json(*chosen), "layouts of the graph"));
-  TR_CO_ASSIGN_OR_RETURN(const parallel::StoredOptions stored, options_from_json(json));
+  if (!failure.ok()) co_return failure;
+  Json said = Json::array();
+  for (const parallel::StoredOptions& one : all) said.push_back(to_json(one));
+  TR_CO_ASSIGN_OR_RETURN(const Json json, co_await told(std::move(said), "layouts of the graph"));
+  if (json.size() != all.size())
+    co_return error(Code::kCorrupt, "[model] layouts of the graph: got those of {} stages, expected {}",
+                    json.size(), all.size());
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    TR_CO_ASSIGN_OR_RETURN(all[s], options_from_json(json[s]));
+  }
+  co_return all;
+}
+
+Task<Result<Graph>> ModelPart::part_of(Graph whole, const plan::Plan* plan) {
+  Result<parallel::SegmentedModel> model = parallel::SegmentedModel();
+  std::vector<Graph> parts;
+  if (num_stages() > 1) {
+    runtime::ComputeFn cut = [&](runtime::ComputeContext&) { model = cut_forward(whole, stages_); };
+    co_await rt_->compute(kChoosing, std::move(cut), 1, "stages");
+    if (!model.ok()) co_return model.status();
+    for (parallel::Segment& s : model->segments) parts.push_back(std::move(s.graph));
+  } else {
+    parts.push_back(std::move(whole));
+  }
+  const auto own = static_cast<std::size_t>(stage());
   Result<Graph> part = Graph();
-  runtime::ComputeFn cut = [&](runtime::ComputeContext&) {
-    part = prepare::tile_of_forward(whole, stored, over_, tile());
-  };
-  co_await rt_->compute(kChoosing, std::move(cut), 1, "shard");
-  co_return part;
+  if (over_.tiles > 1) {
+    TR_CO_ASSIGN_OR_RETURN(const std::vector<parallel::StoredOptions> stored,
+                           co_await choose_tiles(parts, plan));
+    runtime::ComputeFn cut = [&](runtime::ComputeContext&) {
+      part = prepare::tile_of_forward(parts[own], stored[own], over_, tile());
+    };
+    co_await rt_->compute(kChoosing, std::move(cut), 1, "shard");
+  } else {
+    part = std::move(parts[own]);
+  }
+  if (!part.ok() || num_stages() == 1) co_return part;
+  co_return prepare::join_stages(*part, *model, stage());
 }
 
 parallel::Layout ModelPart::layout_of(const std::string& name) const {
   parallel::Layout layout = parallel::Layout::replicate(mesh_);
-  const auto cut = over_.cuts.find(name);
-  if (over_.tiles > 1 && cut != over_.cuts.end())
-    layout.axes.back() = parallel::AxisLayout::of_option(cut->second);
+  for (std::size_t axis = 0; axis < mesh_.axes.size(); ++axis) {
+    const std::string& along = mesh_.axes[axis].name;
+    if (const auto cut = over_.cuts.find(name); along == parallel::kModelAxis && cut != over_.cuts.end())
+      layout.axes[axis] = parallel::AxisLayout::of_option(cut->second);
+    if (const auto at = stages_.places.find(name); along == parallel::kStageAxis && num_stages() > 1)
+      layout.axes[axis] =
+          parallel::AxisLayout::at(at != stages_.places.end() ? at->second : std::vector<int>{0});
+  }
   return layout;
+}
+
+bool ModelPart::has(const std::string& name) const {
+  const auto at = stages_.places.find(name);
+  if (num_stages() == 1) return true;
+  return at != stages_.places.end()
+             ? std::find(at->second.begin(), at->second.end(), stage()) != at->second.end()
+             : stage() == 0;
 }
 
 TensorType ModelPart::part_type(const std::string& name, const TensorType& whole) const {
@@ -126,14 +183,34 @@ Result<engine::HeldState> ModelPart::held(const std::map<std::string, TensorType
   return engine::hold_laid_out(all, mesh_, group_.rank());
 }
 
+int ModelPart::rank_of_results(int replica) const {
+  for (const int rank : mesh_.ranks_of_replica(replica))
+    if (mesh_.coordinate(rank, parallel::kStageAxis) == num_stages() - 1) return rank;
+  return mesh_.speaker_of(replica);
+}
+
 Task<Status> ModelPart::collect(Tensor values, std::string label) {
   comm::Call call;
   call.slot = plan::kSlotEval;
   call.step = calls_++;  // the same on ranks that bring nothing
+  call.label = std::move(label);
+  if (num_stages() > 1) {
+    if (group_.rank() != rank_of_results(replica())) std::memset(values.raw(), 0, values.type().num_bytes());
+    co_return co_await group_.reduce(std::move(call), std::move(values));
+  }
   // The first places of the replicas are a line along the data axis.
   if (num_replicas() == 1 || tile() != 0) co_return Status();
-  call.label = std::move(label);
   co_return co_await lines_->data().reduce(std::move(call), std::move(values));
+}
+
+Task<Status> ModelPart::give_from_last_stage(Tensor values, std::string label) {
+  if (num_stages() == 1) co_return Status();  // every rank has it
+  comm::Call call;
+  call.slot = plan::kSlotEval;
+  call.step = calls_++;
+  call.root = rank_of_results(0);
+  call.label = std::move(label);
+  co_return co_await group_.broadcast(std::move(call), std::move(values));
 }
 
 }  // namespace trireme::apply

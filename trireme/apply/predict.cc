@@ -29,18 +29,20 @@ Task<Status> run_forward(runtime::Runtime& rt, const LoadedModel& model, const S
   engine::BatchRange own{0, batches};
   if (model.part != nullptr) own = model.part->batches(graph->graph(), batches);
   const std::int64_t own_batches = std::min(own.end, batches) - std::min(own.begin, batches);
+  const bool has_logits = graph->graph().find_output("logits").has_value();  // else a later stage has them
   std::int64_t done = 0;
   engine::Evaluator::Visitor visitor = [&](std::int64_t i, std::span<const std::int64_t> ids,
                                            const prepare::BatchTensors& fed,
                                            const exec::Execution& run) -> Status {
     if (i >= batches) return {};  // behind the last sample
+    if (progress) progress(++done, own_batches);
+    if (!has_logits) return {};
     TR_ASSIGN_OR_RETURN(const Tensor logits, run.fetch("logits"));
     const auto in = fed.x.values<float>(), out = logits.values<float>();
     const std::size_t in_each = in.size() / ids.size(), out_each = out.size() / ids.size();
     for (std::size_t k = 0; k < ids.size(); ++k)
       if (ids[k] >= 0 && ids[k] - first < count)
         visit(ids[k] - first, in.subspan(k * in_each, in_each), out.subspan(k * out_each, out_each));
-    if (progress) progress(++done, own_batches);
     return {};
   };
   co_return co_await evaluator->visit(samples.part, own.begin, own.end, std::move(visitor));

@@ -85,16 +85,18 @@ Task<Result<Score>> score_model(runtime::Runtime& rt, const LoadedModel& model, 
   const std::int64_t own_batches = std::min(own.end, batches) - std::min(own.begin, batches);
   TR_CO_ASSIGN_OR_RETURN(const Tensor sums, allocate_zeros(cpu_device(), {DType::kF32, {2 * batches}}));
   TR_CO_ASSIGN_OR_RETURN(Tally tally, Tally::make(model.input.num_classes, classify));
+  const bool has_scores = graph->graph().find_output("loss").has_value();  // else a later stage has them
   std::int64_t done = 0;
   engine::Evaluator::Visitor visitor = [&](std::int64_t batch, std::span<const std::int64_t> ids,
                                            const prepare::BatchTensors&,
                                            const exec::Execution& run) -> Status {
     if (batch >= batches) return {};  // behind the last sample
+    if (progress) progress(++done, own_batches);
+    if (!has_scores) return {};
     TR_ASSIGN_OR_RETURN(const Tensor loss, run.fetch("loss"));
     TR_ASSIGN_OR_RETURN(const Tensor correct, run.fetch("correct"));
     sums.data<float>()[2 * batch] = *loss.data<float>();
     sums.data<float>()[2 * batch + 1] = *correct.data<float>();
-    if (progress) progress(++done, own_batches);
     return classify ? tally_batch(model, ids, run, tally) : Status();
   };
   const TimeNs began = rt.now();

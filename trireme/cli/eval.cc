@@ -55,7 +55,7 @@ std::function<int()> add_eval(Options& app) {
   app.footer(
       "Prints loss and accuracy; for classifiers also counts per class and the confusion between classes.\n"
       "On the same data they equal the trainer's last evaluation bit for bit. Exit code 1: no checkpoint;\n"
-      "2: wrong usage. A model that is too large for one process: --mesh model=2.");
+      "2: wrong usage. A model that is too large for one process: --mesh model=2, or stage=2.");
   return [args] { return use_model(args->model, use_of(*args)); };
 }
 

@@ -171,7 +171,7 @@ Status check_mesh(const PredictArgs& args, ModelTask task, const parallel::Mesh&
   if (task == ModelTask::kLanguage && replicas > 1)
     return error(
         Code::kInvalid,
-        "[predict] a text is continued by one replica: got data={}, expected a model axis alone; use "
+        "[predict] a text is continued by one replica: got data={}, expected axes stage and model alone; use "
         "--mesh model={}",
         replicas, mesh.num_ranks());
   return {};
@@ -256,7 +256,7 @@ std::function<int()> add_predict(Options& app) {
       "Classifiers print one line per sample, language models continue a text, autoencoders reconstruct\n"
       "their samples. Images of another size are scaled and cropped as in training. A model that is too "
       "large\n"
-      "for one process: --mesh model=2. docs/how_to_predict.md");
+      "for one process: --mesh model=2, or stage=2. docs/how_to_predict.md");
   return [args] { return run_predict(*args); };
 }
 

@@ -34,9 +34,10 @@ void add_trained_options(Options& app, TrainedArgs& args) {
       ->type_name("KEY=VALUE");
   app.add_option("--workers", args.workers, "Processes that share the samples, on this host. Default: one")
       ->check(integer_in(1, 65536));
-  app.add_option("--mesh", args.mesh,
-                 "How processes share samples and model, such as model=2 or data=2,model=2: replicas of the "
-                 "model, each cut over processes, none of which holds it whole")
+  app.add_option(
+         "--mesh", args.mesh,
+         "How processes share samples and model, such as model=2, stage=2 or data=2,model=2: replicas of "
+         "the model, each cut over processes (its layers, or between layers), none of which holds it whole")
       ->type_name("AXES");
   app.add_option("--fault", args.faults)->group("");
   app.add_option("--verified", args.source.verified)->group("");  // of our own launcher

@@ -58,6 +58,7 @@ void MeshLines::leave_off(const std::map<std::string, double>& before) {
 std::unique_ptr<comm::HostOpTable> MeshLines::make_host_ops(std::uint32_t num_shards) const {
   std::map<std::string, comm::Group*> axes;
   if (model_ != nullptr) axes = {{parallel::kDataAxis, data_.get()}, {parallel::kModelAxis, model_.get()}};
+  if (stages_ != nullptr) axes.emplace(parallel::kStageAxis, stages_.get());
   std::map<std::string, comm::AxisExchange*> on_device;
   if (exchange_ != nullptr) on_device.emplace(parallel::kModelAxis, exchange_.get());
   return comm::make_host_ops(workers_, num_shards, std::move(axes), std::move(on_device));

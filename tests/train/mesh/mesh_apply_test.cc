@@ -153,6 +153,57 @@ TEST_F(MeshApply, ModelsThatAreCutAreJudgedWithinRounding) {
   }
 }
 
+TEST_F(MeshApply, StagesGiveTheBitsOfOneProcess) {
+  write("text.txt", testing::small_text());
+  train("digits", digits_job());
+  train("norm", testing::batch_norm_job());
+  train("autoencoder", testing::autoencoder_job());
+  train("text", testing::text_job(path("text.txt")));
+  for (const char* name : {"digits", "norm", "autoencoder", "text"}) {
+    const apply::Score alone = score_alone(name);
+    for (const char* mesh : {"stage=2", "data=2,stage=2"}) {
+      SCOPED_TRACE(fmt::format("{} on {}", name, mesh));
+      const apply::Score staged = score_on(name, mesh);
+      EXPECT_EQ(staged.loss, alone.loss);
+      EXPECT_EQ(staged.accuracy, alone.accuracy);
+      EXPECT_EQ(staged.confusion, alone.confusion);
+      EXPECT_EQ(staged.top5, alone.top5);
+    }
+    SCOPED_TRACE(fmt::format("{} on stage=2,model=2", name));
+    expect_close(score_on(name, "stage=2,model=2"), alone);
+  }
+}
+
+// Eight blocks, some of which are skipped by others.
+job::Job deep_job() {
+  job::Job job = digits_job();
+  job.model.layers = *parse_json(
+      R"([{"kind": "dense", "out": 20, "activation": "relu"}, {"kind": "batch_norm"},
+          {"kind": "residual", "layers": [{"kind": "dense", "out": 20, "activation": "tanh"}]},
+          {"kind": "residual", "layers": [{"kind": "dense", "out": 20, "activation": "relu"}]},
+          {"kind": "dense", "out": 12, "activation": "relu"}, {"kind": "classifier"}])",
+      "layers");
+  return job;
+}
+
+TEST_F(MeshApply, ARunOfStagesIsJudgedOnAnyMesh) {
+  job::Job job = deep_job();
+  job.parallel.mesh = "data=2,stage=2";
+  job.options.set(job::kSegments.name, std::int64_t{4});
+  job.options.set(job::kMicroBatches.name, std::int64_t{2});
+  job::take_workers_of_mesh(job, false);
+  const record::Summary trained = train("run", job);
+  const apply::Score alone = score_alone("run");
+  EXPECT_EQ(alone.loss, trained.test_loss);
+  EXPECT_EQ(alone.accuracy, trained.test_accuracy);
+  for (const char* mesh : {"stage=2", "stage=3", "stage=4", "stage=5", "data=2,stage=2"})
+    EXPECT_EQ(score_on("run", mesh).loss, alone.loss) << mesh;
+  for (const char* mesh : {"model=2", "stage=3,model=2", "data=2,stage=2,model=2"}) {
+    SCOPED_TRACE(mesh);
+    expect_close(score_on("run", mesh), alone);
+  }
+}
+
 TEST_F(MeshApply, AMeshLikeTheOneOfTrainingGivesTheBitsOfTraining) {
   job::Job job = digits_job();
   job.parallel.workers = 1;
@@ -175,7 +226,7 @@ TEST_F(MeshApply, PredictionsComeToTheFirstRank) {
   const apply::LoadedModel model = load("run");
   run([&](Runtime& rt) { return expect_ok(classify_into(rt, model, 57, &alone)); });
   ASSERT_EQ(alone.size(), 57U);
-  for (const char* mesh : {"data=2", "model=2", "data=2,model=2"}) {
+  for (const char* mesh : {"data=2", "model=2", "data=2,model=2", "stage=2", "data=2,stage=2,model=2"}) {
     SCOPED_TRACE(mesh);
     std::vector<apply::Prediction> got;
     expect_all_ok(on_mesh("run", mesh, [&](Runtime& rt, const apply::LoadedModel& part) {
@@ -198,7 +249,7 @@ TEST_F(MeshApply, ReconstructionsComeToTheFirstRank) {
   apply::Reconstructions alone;
   const apply::LoadedModel model = load("run");
   run([&](Runtime& rt) { return expect_ok(rebuild_into(rt, model, &alone)); });
-  for (const char* mesh : {"data=2", "data=2,model=2"}) {
+  for (const char* mesh : {"data=2", "data=2,model=2", "stage=2", "data=2,stage=2"}) {
     apply::Reconstructions got;
     expect_all_ok(on_mesh("run", mesh, [&](Runtime& rt, const apply::LoadedModel& part) {
       return rebuild_into(rt, part, part.part->is_first() ? &got : nullptr);
@@ -222,12 +273,13 @@ TEST_F(MeshApply, ATextIsTheSameOnEveryRank) {
     const apply::LoadedModel model = load(name);
     run([&](Runtime& rt) { return expect_ok(go_on_into(rt, model, &alone)); });
     EXPECT_EQ(alone.size(), 20U);
-    std::string texts[2];
-    expect_all_ok(on_mesh(name, "model=2", [&](Runtime& rt, const apply::LoadedModel& part) {
-      return go_on_into(rt, part, &texts[part.part->tile()]);
-    }));
-    EXPECT_EQ(texts[0], alone) << name;
-    EXPECT_EQ(texts[1], alone) << name;
+    for (const char* mesh : {"model=2", "stage=2", "stage=3", "stage=2,model=2"}) {
+      std::vector<std::string> texts(static_cast<std::size_t>(mesh_from(mesh).num_ranks()));
+      expect_all_ok(on_mesh(name, mesh, [&](Runtime& rt, const apply::LoadedModel& part) {
+        return go_on_into(rt, part, &texts[static_cast<std::size_t>(part.part->group().rank())]);
+      }));
+      EXPECT_THAT(texts, ::testing::Each(alone)) << name << " on " << mesh;
+    }
   }
 }
 
@@ -256,6 +308,12 @@ TEST_F(MeshApply, NoRankHoldsTheWholeModel) {
   const std::int64_t cut = most_on("model=4");
   for (const std::int64_t own : held) EXPECT_LT(own, whole * 30 / 100);
   EXPECT_LT(cut, whole * 130 / 100) << "all of them together";
+  held.assign(4, 0);
+  const std::int64_t staged = most_on("stage=2");
+  EXPECT_EQ(held[0] + held[1], whole);
+  EXPECT_GT(held[0], 0);
+  EXPECT_GT(held[1], 0);
+  EXPECT_LT(staged, whole * 130 / 100);
   EXPECT_GE(most_on("data=4"), whole * 4) << "replicas do hold it";
 }
 
@@ -271,6 +329,15 @@ TEST_F(MeshApply, AFailureOfOneRankEndsAllAndNamesIt) {
     EXPECT_THAT(ranks[r].message(), HasSubstr("no memory left"));
   }
   EXPECT_EQ(ranks[3].code(), Code::kExhausted);
+  for (const Status& rank : on_mesh("run", "stage=2,model=2", fail))
+    EXPECT_THAT(rank.message(), HasSubstr("no memory left"));
+}
+
+TEST_F(MeshApply, MoreStagesThanLayersAreRefusedBeforeTheStart) {
+  train("run", deep_job());
+  const apply::LoadedModel model = load("run");
+  EXPECT_TRUE(apply::check_cut(model, mesh_from("stage=6")).ok());
+  EXPECT_THAT(apply::check_cut(model, mesh_from("stage=7")).message(), HasSubstr("use 6 stages or fewer"));
 }
 
 TEST_F(MeshApply, RanksThatSeeDifferentCheckpointsAreRefused) {

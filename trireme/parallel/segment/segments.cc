@@ -85,25 +85,29 @@ class Cutter {
     }
   }
 
+  void cross(Value v, std::int32_t reader) {
+    const std::int32_t from = segment_of(v.node);
+    if (from < 0 || from == reader) return;
+    Crossing& c = crossing_of_[place(v)];
+    if (c.readers.empty()) {
+      c.name = crossing_name(whole_, v);
+      c.type = whole_.type(v);
+      c.from = from;
+      c.comes_back = learns_[static_cast<std::size_t>(v.node)] && is_floating(c.type.dtype);
+    }
+    if (c.readers.empty() || c.readers.back() < reader) c.readers.push_back(reader);
+    c.last = std::max(c.last, reader);
+  }
+
   // A node that is computed wherever it is needed reads only such nodes, so it crosses nothing.
   void find_crossings() {
     for (std::int32_t i = 0; i < whole_.size(); ++i) {
       const std::int32_t reader = segment_of(i);
       if (reader < 0) continue;
-      for (const Value v : whole_.node(i).inputs) {
-        const std::int32_t from = segment_of(v.node);
-        if (from < 0 || from == reader) continue;
-        Crossing& c = crossing_of_[place(v)];
-        if (c.readers.empty()) {
-          c.name = crossing_name(whole_, v);
-          c.type = whole_.type(v);
-          c.from = from;
-          c.comes_back = learns_[static_cast<std::size_t>(v.node)] && is_floating(c.type.dtype);
-        }
-        if (c.readers.empty() || c.readers.back() < reader) c.readers.push_back(reader);
-        c.last = std::max(c.last, reader);
-      }
+      for (const Value v : whole_.node(i).inputs) cross(v, reader);
     }
+    for (const auto& [name, v] : whole_.outputs())
+      if (o_.gathers_outputs) cross(v, count_ - 1);
     for (auto& [at, c] : crossing_of_) {
       std::sort(c.readers.begin(), c.readers.end());
       c.readers.erase(std::unique(c.readers.begin(), c.readers.end()), c.readers.end());
@@ -139,7 +143,7 @@ class Cutter {
   Status set_outputs() {
     for (const auto& [name, v] : whole_.outputs()) {
       if (name.starts_with("grad:")) continue;
-      const std::int32_t s = std::max(segment_of(v.node), 0);
+      const std::int32_t s = o_.gathers_outputs ? count_ - 1 : std::max(segment_of(v.node), 0);
       TR_ASSIGN_OR_RETURN(const Value own, read(v, s));
       segment(s).graph.set_output(name, own);
       segment(s).forward.push_back(name);

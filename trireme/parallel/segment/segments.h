@@ -44,6 +44,7 @@ struct SegmentRequest {
   Cuts cuts;
   std::vector<std::string> trained = {};  // parameters that get a gradient "grad:..."; none: forward only
   bool scales_loss = false;               // by an input "loss_scale", by which gradients are divided again
+  bool gathers_outputs = false;           // forward only: the last segment has all outputs
 };
 Result<SegmentedModel> cut_model(const SegmentRequest& request);
 
