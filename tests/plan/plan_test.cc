@@ -49,12 +49,15 @@ TEST(Plan, KeepsTheHashOfItsDataAndOneWorkersTimeWhereTheyAreKnown) {
   Plan plan = sample_plan();
   EXPECT_FALSE(to_json(plan).contains("data_sha256"));
   EXPECT_FALSE(to_json(plan)["prediction"].contains("one_worker_seconds"));
+  EXPECT_FALSE(to_json(plan)["prediction"].contains("bubble_fraction"));
   plan.data_sha256 = "def";
   plan.prediction.one_worker_seconds = 0.25;
+  plan.prediction.bubble_fraction = 0.125;
   const Result<Plan> back = plan_from_json(to_json(plan));
   ASSERT_TRUE(back.ok()) << back.status().to_string();
   EXPECT_EQ(back->data_sha256, "def");
   EXPECT_EQ(back->prediction.one_worker_seconds, 0.25);
+  EXPECT_EQ(back->prediction.bubble_fraction, 0.125);
   EXPECT_EQ(back->prediction.one_worker_rate(100), 400);
 }
 

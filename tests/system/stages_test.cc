@@ -73,6 +73,22 @@ TEST(InspectStages, ListsVirtualStagesAndWhatLimits) {
   EXPECT_NE(slow.out.find("The links limit: "), std::string::npos) << slow.out << slow.err;
 }
 
+TEST(SimulateStages, NamesAStageWhoseMachineIsSlow) {
+  const Workspace w;
+  w.write("job.toml", kJob);
+  const std::vector<std::string> args{"simulate",         "job.toml", "--steps", "3",
+                                      "--batch-per-rank", "512",      "--slow",  "rank=1,factor=8",
+                                      "--algorithm",      "ring"};
+  const Ran ran = w.run(args);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  for (const char* text : {"pipeline 1f1b, 2 stages, 4 micro-batches: bubble ", "stage 1 is slow: "})
+    EXPECT_NE(ran.out.find(text), std::string::npos) << text << " is not in:\n" << ran.out;
+  std::vector<std::string> as_json = args;
+  as_json.emplace_back("--json");
+  const Ran json = w.run(as_json);
+  EXPECT_NE(json.out.find("\"slow_stage\": 1"), std::string::npos) << json.out;
+}
+
 TEST(InspectStages, SaysWhatIsWrong) {
   const Workspace w;
   w.write("job.toml", kJob);
