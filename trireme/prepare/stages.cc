@@ -1,6 +1,7 @@
 #include "trireme/prepare/stages.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -75,16 +76,36 @@ std::map<std::string, std::vector<std::int32_t>> users_of(const SegmentedModel& 
   return users;
 }
 
+// Speeds of the stages along the chain: replicas are cut alike, so a stage is as fast as its slowest rank.
+// None: all are alike, or a memory limit was checked as if they were (check_stage_memory).
+std::vector<double> speeds_of(const job::Job& job, const PrepareOptions& options, std::int32_t chain) {
+  const parallel::Mesh mesh = job::roles_of(job).mesh;
+  const bool known = options.rates != nullptr &&
+                     static_cast<int>(options.rates->speeds.size()) == mesh.num_ranks() &&
+                     mesh.size_of(parallel::kStageAxis) == options.stages;
+  if (!known || !job.train.memory_limit.empty()) return {};
+  std::vector<double> of_stages(static_cast<std::size_t>(options.stages),
+                                std::numeric_limits<double>::infinity());
+  for (int rank = 0; rank < mesh.num_ranks(); ++rank) {
+    double& least = of_stages[static_cast<std::size_t>(mesh.coordinate(rank, parallel::kStageAxis))];
+    least = std::min(least, options.rates->speeds[static_cast<std::size_t>(rank)]);
+  }
+  std::vector<double> speeds;
+  for (std::int32_t v = 0; v < chain; ++v)
+    speeds.push_back(of_stages[static_cast<std::size_t>(v % options.stages)]);
+  return speeds;
+}
+
 // Segments take turns on the runs of virtual stages so that the slowest run is fast.
 Result<std::vector<collective::LeafRun>> share_segments(const LayerList& list, const parallel::Cuts& cuts,
-                                                        std::int32_t chain) {
+                                                        std::int32_t chain, std::span<const double> speeds) {
   LayerList segments;
   segments.layers.resize(static_cast<std::size_t>(cuts.segments()));
   for (std::size_t l = 0, s = 0; l < list.layers.size(); ++l) {
     if (s < cuts.layers.size() && static_cast<std::size_t>(cuts.layers[s]) == l) ++s;
     segments.layers[s].seconds += list.layers[l].seconds;
   }
-  TR_ASSIGN_OR_RETURN(const parallel::Cuts runs, parallel::balanced_cuts(segments, chain));
+  TR_ASSIGN_OR_RETURN(const parallel::Cuts runs, parallel::balanced_cuts(segments, chain, speeds));
   std::vector<collective::LeafRun> out;
   for (std::int32_t v = 0, first = 0; v < chain; ++v) {
     const std::int32_t end = v + 1 < chain ? runs.layers[static_cast<std::size_t>(v)] : cuts.segments();
@@ -352,7 +373,7 @@ Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed,
         "stages, or a new run folder with train.segments = {}",
         plan.segments, options.stages,
         plan.virtual_stages > 1 ? fmt::format(" of {} virtual stages", plan.virtual_stages) : "", chain);
-  TR_ASSIGN_OR_RETURN(plan.segment_owners, share_segments(list, cuts, chain));
+  TR_ASSIGN_OR_RETURN(plan.segment_owners, share_segments(list, cuts, chain, speeds_of(job, options, chain)));
   plan.owners = parallel::even_runs(fixed ? plan.logical_shards : options.replicas, options.replicas);
   TR_ASSIGN_OR_RETURN(const SegmentedModel segments,
                       cut_as_planned(forward, plan, names_of(out.parameters), job.train.precision == "f16"));

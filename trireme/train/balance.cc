@@ -1,9 +1,60 @@
 #include "trireme/train/balance.h"
+
+#include <algorithm>
+#include <array>
+
 #include "trireme/plan/slots.h"
 
 namespace trireme::train {
 
 using collective::LeafRun;
+
+namespace {
+
+constexpr double kPieceFlops = 2e7;
+constexpr int kPieces = 5;            // the fastest counts: the others met something else on their way
+constexpr double kMuchFaster = 1.25;  // less is noise
+
+// As many multiplications as additions, in registers.
+void multiply_and_add() {
+  std::array<float, 16> sums{};
+  volatile float factor = 0.999F;
+  const float f = factor;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(kPieceFlops) / 32; ++i)
+    for (float& sum : sums) sum = sum * f + 1;
+  volatile float sink = 0;
+  for (const float sum : sums) sink = sink + sum;
+}
+
+}  // namespace
+
+runtime::Task<Result<std::vector<double>>> measure_speeds(runtime::Runtime& rt, comm::Group& group) {
+  TimeNs least = kForever;
+  const bool counts = rt.is_virtual();  // time is the cost there
+  for (int i = 0; i < kPieces; ++i) {
+    const TimeNs began = rt.now();
+    co_await rt.compute(
+        {.flops = kPieceFlops, .bytes = 0},
+        [counts](runtime::ComputeContext&) {
+          if (!counts) multiply_and_add();
+        },
+        1, "speed of a rank");
+    least = std::min(least, rt.now() - began);
+  }
+  TR_CO_ASSIGN_OR_RETURN(const Tensor all, Tensor::allocate(cpu_device(), {DType::kF64, {group.world()}}));
+  const std::span<double> seconds = all.values<double>();
+  seconds[static_cast<std::size_t>(group.rank())] = to_seconds(std::max<TimeNs>(least, 1));
+  comm::Call call;
+  call.slot = plan::kSlotSpeeds;
+  call.label = "speeds of ranks";
+  const Tensor in_place;
+  TR_CO_RETURN_IF_ERROR(co_await group.allgather(std::move(call), in_place, all));
+  std::vector<double> speeds;
+  for (const double own : seconds) speeds.push_back(seconds[0] / own);
+  const auto [slowest, fastest] = std::minmax_element(speeds.begin(), speeds.end());
+  if (*fastest < kMuchFaster * *slowest) speeds.clear();
+  co_return speeds;
+}
 
 runtime::Task<Result<std::vector<LeafRun>>> better_owners(runtime::Runtime& rt, comm::Group& group,
                                                           std::int64_t step, plan::WorkerSpeed own,

@@ -6,6 +6,7 @@
 #include "trireme/io/generation.h"
 #include "trireme/io/reader.h"
 #include "trireme/job/data_record.h"
+#include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/job/roles.h"
 #include "trireme/kernel/cuda/cuda.h"
@@ -15,6 +16,7 @@
 #include "trireme/prepare/measured_kernels.h"
 #include "trireme/prepare/memory_estimate.h"
 #include "trireme/prepare/prepare.h"
+#include "trireme/train/balance.h"
 
 namespace trireme::train {
 using runtime::Task;
@@ -84,6 +86,30 @@ Task<Result<std::shared_ptr<const prepare::Prepared>>> prepare_on_pool(
 }
 
 namespace {
+
+// Whether stages have segments to choose from, and nobody has said how fast the ranks are.
+bool wants_speeds(const RankContext& c) {
+  const auto chain = job::stages_of(c.job) * c.job.options.integer(job::kVirtualStages);
+  const bool known = c.rates != nullptr && !c.rates->speeds.empty();
+  return job::stages_of(c.job) > 1 && job::segments_of(c.job) > chain && !known && !c.rt->is_phantom() &&
+         c.prepared.empty();
+}
+
+Task<Status> learn_speeds(RankContext& c, comm::Group& group) {
+  if (!wants_speeds(c)) co_return Status();
+  TR_CO_ASSIGN_OR_RETURN(std::vector<double> speeds, co_await measure_speeds(*c.rt, group));
+  if (speeds.empty()) co_return Status();
+  auto rates = std::make_shared<cost::Rates>();
+  if (c.rates != nullptr) {
+    *rates = *c.rates;
+  } else {
+    rates->machine = c.machine;
+    rates->comm = cost::CommModel(c.link, c.machine);
+  }
+  rates->speeds = std::move(speeds);
+  c.rates = std::move(rates);
+  co_return Status();
+}
 
 // What a plan weighs on a phantom Runtime, where it is prepared beforehand and only its size travels.
 constexpr std::size_t kPhantomPlanBytes = 4096;
@@ -233,6 +259,7 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
   StartState state;
   std::string text;
   Json stored;
+  TR_CO_RETURN_IF_ERROR(co_await learn_speeds(c, group));
   if (group.rank() == 0) {
     Result<StartState> mine = co_await start_on_chief(c, group);
     if (!mine.ok()) co_return mine.status();
