@@ -241,6 +241,7 @@ Result<HeldState> Weights::held(const io::NamedTensors& tensors, const IsShared&
 }
 
 runtime::Task<Status> Weights::initialise(std::uint64_t seed) {
+  if (rt_.is_phantom()) co_return Status();  // there are no values
   std::vector<model::Parameter> parameters = prepared_.frozen;
   if (options_.fills)
     parameters.insert(parameters.end(), prepared_.parameters.begin(), prepared_.parameters.end());
