@@ -155,7 +155,6 @@ void check_segments_rest(JobChecker& c, const Job& job) {
   c.expect(job.parallel.weights != "shared", "parallel.weights", "auto or own" + why);
   c.expect(job.train.device != "cuda", "train.device", "cpu" + why);
   c.expect(job.train.optimizer.max_batch_multiplier == 1, "train.optimizer.max_batch_multiplier", "1" + why);
-  c.expect(job.train.memory_limit.empty(), "train.memory_limit", "none" + why);
   const auto optimizer = model::find_optimizer(job.train.optimizer.kind);
   c.expect(!optimizer.ok() || !(*optimizer)->whole_tensors, "train.optimizer.kind",
            "an optimizer that does not look at whole tensors" + why);

@@ -56,6 +56,13 @@ Status check_gpu_memory(const job::Job& job, const Prepared& prepared);
 Status keep_below_limit(const job::Job& job, int threads, const Prepared& prepared,
                         const std::function<Status(const graph::Graph&)>& compile_again);
 
+// The same of a rank that has segments of the model. `save` has a segment of it keep so many bytes less where
+// it can.
+Status keep_stage_below_limit(const job::Job& job, int threads, const Prepared& prepared,
+                              const std::function<Status(std::size_t segment, std::int64_t bytes)>& save);
+// Before the start: whether every stage of the job stays below its limit.
+Status check_stage_memory(const job::Job& job, const model::ModelInput& input);
+
 // {"predicted_bytes", "measured_bytes"}: the estimate, and the most that this worker's GPU memory came to so
 // far. None where there is no GPU.
 std::optional<Json> gpu_memory(const job::Job& job, const Prepared& prepared);

@@ -8,6 +8,7 @@
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/prepare/memory_estimate.h"
 #include "trireme/prepare/prepared.h"
+#include "trireme/prepare/stages.h"
 
 namespace trireme::prepare {
 namespace {
@@ -34,6 +35,14 @@ std::string largest_tensor(const graph::Graph& graph) {
   return text;
 }
 
+// Bytes of one rank. A worker's limit is for all parts of the model that it has.
+Result<std::int64_t> limit_of(const job::Job& job, const Prepared& prepared) {
+  TR_ASSIGN_OR_RETURN(const std::uint64_t parsed, parse_bytes(job.train.memory_limit));
+  TR_ASSIGN_OR_RETURN(const job::Seating seating, job::seating_of(job, prepared.plan.tiles));
+  const auto seats = std::count(seating.workers.begin(), seating.workers.end(), 0);
+  return static_cast<std::int64_t>(parsed) / seats;
+}
+
 }  // namespace
 
 Status check_gpu_memory(const job::Job& job, const Prepared& prepared) {
@@ -56,11 +65,7 @@ Status keep_below_limit(const job::Job& job, int threads, const Prepared& prepar
                         const std::function<Status(const graph::Graph&)>& compile_again) {
   constexpr int kRounds = 4;  // what is compiled shares places a little otherwise than the pass believes
   if (job.train.memory_limit.empty()) return {};
-  TR_ASSIGN_OR_RETURN(const std::uint64_t parsed, parse_bytes(job.train.memory_limit));
-  // A worker's limit is for all parts of the model that it has.
-  TR_ASSIGN_OR_RETURN(const job::Seating seating, job::seating_of(job, prepared.plan.tiles));
-  const auto seats = std::count(seating.workers.begin(), seating.workers.end(), 0);
-  const auto limit = static_cast<std::int64_t>(parsed) / seats;
+  TR_ASSIGN_OR_RETURN(const std::int64_t limit, limit_of(job, prepared));
   for (int round = 0;; ++round) {
     TR_ASSIGN_OR_RETURN(const MemoryEstimate now, estimate_prepared(job, prepared, threads));
     const std::int64_t over = now.total_bytes() - limit, shards = std::max<std::int64_t>(1, now.shards);
@@ -81,6 +86,46 @@ Status keep_below_limit(const job::Job& job, int threads, const Prepared& prepar
           largest_tensor(graph), job.train.batch);
     TR_RETURN_IF_ERROR(compile_again(*less));
   }
+}
+
+// The segment that keeps most in all micro-batches in flight comes first, as long as it comes to less.
+Status keep_stage_below_limit(const job::Job& job, int threads, const Prepared& prepared,
+                              const std::function<Status(std::size_t, std::int64_t)>& save) {
+  if (job.train.memory_limit.empty()) return {};
+  TR_ASSIGN_OR_RETURN(const std::int64_t limit, limit_of(job, prepared));
+  std::vector<bool> done(prepared.stages->segments.size(), false);
+  for (;;) {
+    TR_ASSIGN_OR_RETURN(const MemoryEstimate now, estimate_prepared(job, prepared, threads));
+    const std::int64_t over = now.total_bytes() - limit;
+    if (over <= 0) return {};
+    TR_ASSIGN_OR_RETURN(const StageBytes bytes, stage_bytes(prepared, 0));
+    const auto in_flight = [&](std::size_t s) {
+      return bytes.in_flight.at(prepared.stages->virtual_stage_of(prepared.stages->segments[s].index));
+    };
+    const auto kept = [&](std::size_t s) {
+      return done[s] ? 0 : in_flight(s) * prepared.stages->segments[s].train->arena_bytes();
+    };
+    std::size_t most = 0;
+    for (std::size_t s = 1; s < done.size(); ++s)
+      if (kept(s) > kept(most)) most = s;
+    const std::int64_t before = kept(most);
+    if (before == 0)
+      return error(
+          Code::kExhausted,
+          "[train] train.memory_limit: stage {} of {} needs {} ({}), expected at most {}: nothing more "
+          "can be computed again; use more stages, a smaller train.batch (got {}), more micro-batches "
+          "(parallel.micro_batches) or a higher limit",
+          prepared.stages->stage, prepared.stages->timetable.stages, text_of(now.total_bytes()),
+          parts_text(now), text_of(limit), job.train.batch);
+    TR_RETURN_IF_ERROR(save(most, (over + in_flight(most) - 1) / in_flight(most)));
+    done[most] = kept(most) >= before;
+  }
+}
+
+Status check_stage_memory(const job::Job& job, const model::ModelInput& input) {
+  if (job.train.memory_limit.empty() || job::segments_of(job) == 1) return {};
+  const Status status = estimate_workers(job, input, 1).status();
+  return status.code() == Code::kExhausted ? Status(Code::kInvalid, status.message()) : status;
 }
 
 std::optional<Json> gpu_memory(const job::Job& job, const Prepared& prepared) {

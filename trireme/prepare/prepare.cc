@@ -581,6 +581,11 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model
     TR_RETURN_IF_ERROR(keep_below_limit(job, options.compute_threads, *out, [&](const graph::Graph& less) {
       return compile_train(job, less, named, *out);
     }));
+  else
+    TR_RETURN_IF_ERROR(keep_stage_below_limit(
+        job, options.compute_threads, *out, [&](std::size_t segment, std::int64_t bytes) {
+          return keep_less(kernel_options(job, *out, named), segment, bytes, *out);
+        }));
   const bool in_segments = out->stages != nullptr;
   const plan::StepCosts costs = in_segments ? segment_costs(*out) : step_costs(*out, options.machine.cores);
   const plan::StepShape shape = plan::step_shape(plan, costs, options.machine, options.link);

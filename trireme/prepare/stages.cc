@@ -7,6 +7,7 @@
 
 #include "trireme/comm/sum/segment_sum.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/graph/pass/recompute.h"
 #include "trireme/graph/storage.h"
 #include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
@@ -242,16 +243,16 @@ Result<std::vector<std::string>> early_gradients(const Graph& graph, const paral
   return early;
 }
 
-exec::CompileOptions phased(exec::CompileOptions options, const parallel::Segment& segment,
+exec::CompileOptions phased(exec::CompileOptions options, const std::vector<std::vector<std::string>>& phases,
                             const std::vector<std::string>& early) {
-  options.phases = {segment.forward, segment.backward, segment.weights};
+  options.phases = phases;
   const auto is_kept = [&](const std::string& name) {
     return name == "loss" || name == "correct" || name.starts_with("stat:") ||
            (name.starts_with("grad:") &&
             std::find(early.begin(), early.end(), name.substr(5)) != early.end());
   };
-  for (const auto* list : {&segment.forward, &segment.backward, &segment.weights})
-    for (const std::string& name : *list) {
+  for (const auto& list : phases)
+    for (const std::string& name : list) {
       options.fetches.push_back(name);
       if (!is_kept(name)) options.bound.push_back(name);
     }
@@ -313,9 +314,9 @@ struct SegmentCompiler {
     const lower::Target target{
         job.train.precision, nullptr, {segment.forward, segment.backward, segment.weights}};
     TR_ASSIGN_OR_RETURN(const Graph fast, lower::faster_graph(target, own));
-    StageSegment out{g, nullptr, nullptr, buckets_of(plan, g), {}};
+    StageSegment out{g, nullptr, nullptr, buckets_of(plan, g), {}, target.phases};
     TR_ASSIGN_OR_RETURN(out.early, early_gradients(fast, segment));
-    TR_ASSIGN_OR_RETURN(out.train, exec::compile(fast, phased(kernels, segment, out.early)));
+    TR_ASSIGN_OR_RETURN(out.train, exec::compile(fast, phased(kernels, out.outputs, out.early)));
     for (const std::string& input : out.train->inputs_of_phase(kForwardPhase))
       TR_CHECK(!input.starts_with("back:"), "forward of segment {} reads the gradient '{}'", g, input);
     TR_ASSIGN_OR_RETURN(out.eval, compile_eval(job, own_eval, kernels));
@@ -497,6 +498,19 @@ Status compile_stages(const job::Job& job, const PrepareOptions& options, const 
   return {};
 }
 
+Status keep_less(const exec::CompileOptions& kernels, std::size_t segment, std::int64_t save_bytes,
+                 Prepared& out) {
+  auto stages = std::make_shared<Stages>(*out.stages);
+  StageSegment& own = stages->segments[segment];
+  TR_ASSIGN_OR_RETURN(const Graph less,
+                      graph::recompute_between(own.train->graph(), own.outputs, save_bytes));
+  TR_ASSIGN_OR_RETURN(own.train, exec::compile(less, phased(kernels, own.outputs, own.early)));
+  SegmentCost& cost = stages->costs[static_cast<std::size_t>(own.index)];
+  for (int phase = 0; phase < kNumTrainPhases; ++phase) cost.phases[phase] = own.train->phase_cost(phase);
+  out.stages = std::move(stages);
+  return {};
+}
+
 plan::StepCosts segment_costs(const Prepared& prepared) {
   const Stages& stages = *prepared.stages;
   const auto count = static_cast<std::int32_t>(stages.costs.size());
@@ -572,13 +586,13 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
   spec.micro_batches = run.count;
   if (!stages.is_synchronous) spec.micro_batches *= spec.stages + 1;  // as in a run without an end
   TR_ASSIGN_OR_RETURN(const parallel::StageActions actions, build_timetable(spec, stages.stage));
-  std::map<std::int32_t, std::int64_t> now, most;  // micro-batches in flight, per virtual stage
+  StageBytes out;
+  std::map<std::int32_t, std::int64_t> now, &most = out.in_flight;
   for (const parallel::TimetableAction& a : actions) {
     if (a.phase == parallel::Phase::kForward) ++now[a.virtual_stage];
     if (a.phase == parallel::Phase::kWeights) --now[a.virtual_stage];
     most[a.virtual_stage] = std::max(most[a.virtual_stage], now[a.virtual_stage]);
   }
-  StageBytes out;
   const parallel::TimetableRow* const row = *parallel::find_timetable_row(spec.kind);
   for (const plan::Bucket& b : plan.buckets)
     out.versions += 4 * b.num_elems * (row->weight_versions(spec, stages.stage) - 1);

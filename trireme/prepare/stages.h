@@ -22,7 +22,8 @@ struct StageSegment {
   std::vector<std::size_t> buckets;  // that its gradients and statistics are in
   // Gradients that backward makes by the way, before other micro-batches may go backward: they are kept, and
   // copied into their buckets when the weights' turn comes.
-  std::vector<std::string> early;  // parameters
+  std::vector<std::string> early;                 // parameters
+  std::vector<std::vector<std::string>> outputs;  // of the train graph, by phase
 };
 // What the phases of a segment cost, of all segments: for prices. And where the slots of its collectives
 // begin.
@@ -67,12 +68,17 @@ plan::StepCosts segment_costs(const Prepared& prepared);
 // part of its own, which stages without one have computed from the beginning.
 plan::StepParts segment_parts(const Prepared& prepared);
 std::int32_t part_of_segment(const plan::Plan& plan, std::int32_t segment);
+// Keeps less between the phases of a segment of this rank, at least `save_bytes` where that can be: cheap
+// values are computed again in the phase that reads them.
+Status keep_less(const exec::CompileOptions& kernels, std::size_t segment, std::int64_t save_bytes,
+                 Prepared& out);
 // Bytes that a rank of a stage holds for its segments.
 struct StageBytes {
-  std::int64_t kept = 0;       // of all micro-batches in flight
-  std::int64_t scratch = 0;    // of one phase
-  std::int64_t gradients = 0;  // and sums of them
-  std::int64_t versions = 0;   // of weights, beside the newest
+  std::map<std::int32_t, std::int64_t> in_flight;  // micro-batches at most, per virtual stage
+  std::int64_t kept = 0;                           // of all micro-batches in flight
+  std::int64_t scratch = 0;                        // of one phase
+  std::int64_t gradients = 0;                      // and sums of them
+  std::int64_t versions = 0;                       // of weights, beside the newest
   std::int64_t evaluation = 0;
 };
 Result<StageBytes> stage_bytes(const Prepared& prepared, int replica);

@@ -6,6 +6,7 @@
 #include "trireme/job/settle_job.h"
 #include "trireme/parallel/pipeline/timetable.h"
 #include "trireme/parallel/segment/layer_list.h"
+#include "trireme/prepare/memory_estimate.h"
 #include "trireme/prepare/tiles.h"
 #include "trireme/record/run_folder.h"
 
@@ -96,7 +97,8 @@ Status check_cut(const job::Job& job, const data::Dataset& data) {
   if (job::tiles_of(job) == 1 && job::segments_of(job) == 1) return {};
   TR_ASSIGN_OR_RETURN(const model::ModelInput input, job::model_input(job, data));
   TR_RETURN_IF_ERROR(check_depth(job, input));
-  return prepare::check_tiling(job, input);
+  if (job::tiles_of(job) > 1) TR_RETURN_IF_ERROR(prepare::check_tiling(job, input));
+  return prepare::check_stage_memory(job, input);
 }
 
 }  // namespace trireme::start

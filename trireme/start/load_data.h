@@ -25,8 +25,8 @@ struct LoadSpec {
 // that the job would resume goes on as it was settled.
 runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, job::Job& job, LoadSpec spec);
 
-// Whether the model of a settled job can be cut over its mesh as asked for (prepare/tiles.h), before anything
-// is started.
+// Whether the model of a settled job can be cut over its mesh as asked for (prepare/tiles.h), and every stage
+// of it stays below the job's memory limit, before anything is started.
 Status check_cut(const job::Job& job, const data::Dataset& data);
 
 }  // namespace trireme::start

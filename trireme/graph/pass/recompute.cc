@@ -6,10 +6,13 @@
 // Each round takes the candidate that saves most bytes at the peak per flop and keeps it if the peak became
 // lower, or as high at fewer nodes; so rounds end. A control edge from what its reader waits for keeps a copy
 // from running early.
+//
+// Where there are phases, the peak is the end of that phase behind which most bytes are read.
 #include <algorithm>
 #include <set>
 
 #include "trireme/graph/pass/passes.h"
+#include "trireme/graph/pass/recompute.h"
 #include "trireme/graph/pass/rewrite.h"
 
 namespace trireme::graph {
@@ -27,12 +30,26 @@ class Profile {
     if (outputs_are_pinned)
       for (const auto& [name, v] : graph.outputs()) request.pinned.push_back(v);
     TR_ASSIGN_OR_RETURN(const MemoryResult memory, plan_memory(graph, request));
-    return Profile(graph, memory);
+    Profile profile(graph, memory);
+    profile.find_peak(graph);
+    return profile;
+  }
+  // `ends`: the last nodes of phases, the last phase's left out.
+  static Result<Profile> make_between(const Graph& graph, std::span<const std::int32_t> ends) {
+    MemoryRequest request;
+    for (const auto& [name, v] : graph.outputs()) request.pinned.push_back(v);
+    TR_ASSIGN_OR_RETURN(const MemoryResult memory, plan_memory(graph, request));
+    Profile profile(graph, memory);
+    for (const std::int32_t end : ends) profile.look_behind(graph, end);
+    return profile;
   }
 
   std::int64_t arena_bytes() const { return arena_bytes_; }
   std::int64_t peak_bytes() const { return peak_bytes_; }
   std::int32_t peak() const { return peak_; }
+  bool is_between_phases() const { return between_; }
+  // What is alive at the peak was.
+  std::int32_t made_before() const { return between_ ? peak_ + 1 : peak_; }
   // Smaller is better.
   std::pair<std::int64_t, std::int64_t> height() const { return {peak_bytes_, peak_count_}; }
   // The value whose storage `v` shares.
@@ -43,16 +60,18 @@ class Profile {
 
  private:
   Profile(const Graph& graph, const MemoryResult& memory)
-      : roots_(graph), last_(graph, -1), bytes_(graph, 0), arena_bytes_(memory.plan.arena_bytes) {
-    const auto n = static_cast<std::size_t>(graph.size());
-    ValueMap<std::int32_t> first(graph, -1);
+      : roots_(graph),
+        first_(graph, -1),
+        last_(graph, -1),
+        bytes_(graph, 0),
+        arena_bytes_(memory.plan.arena_bytes) {
     for (std::int32_t i = 0; i < graph.size(); ++i) {
       const Node& node = graph.node(i);
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k) {
         const Value v{i, k};
         const auto& place = memory.plan.places[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)];
         roots_[v] = place.alias_of.is_null() ? v : roots_[place.alias_of];
-        if (roots_[v] == v) first[v] = i;
+        if (roots_[v] == v) first_[v] = i;
         if (place.offset >= 0)
           bytes_[roots_[v]] =
               std::max<std::int64_t>(bytes_[roots_[v]], static_cast<std::int64_t>(graph.type(v).num_bytes()));
@@ -61,11 +80,14 @@ class Profile {
       for (const Value v : node.inputs) last_[roots_[v]] = i;
     }
     for (const auto& [name, v] : graph.outputs()) last_[roots_[v]] = graph.size();
-    std::vector<std::int64_t> change(n + 2, 0);
+  }
+
+  void find_peak(const Graph& graph) {
+    std::vector<std::int64_t> change(static_cast<std::size_t>(graph.size()) + 2, 0);
     for (std::int32_t i = 0; i < graph.size(); ++i)
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph.node(i).outputs.size()); ++k) {
         const Value v{i, k};
-        if (first[v] < 0 || bytes_[v] == 0) continue;
+        if (first_[v] < 0 || bytes_[v] == 0) continue;
         change[static_cast<std::size_t>(i)] += bytes_[v];
         change[static_cast<std::size_t>(last_[v]) + 1] -= bytes_[v];
       }
@@ -77,11 +99,23 @@ class Profile {
     }
   }
 
+  // What nodes behind `end` read or write of earlier ones. The sum over all ends stands for the count.
+  void look_behind(const Graph& graph, std::int32_t end) {
+    std::int64_t kept = 0;
+    for (std::int32_t i = 0; i <= end; ++i)
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph.node(i).outputs.size()); ++k)
+        if (const Value v{i, k}; first_[v] >= 0 && last_[v] > end) kept += bytes_[v];
+    peak_count_ += kept;
+    if (kept > peak_bytes_ || !between_) peak_bytes_ = kept, peak_ = end;
+    between_ = true;
+  }
+
   ValueMap<Value> roots_;
-  ValueMap<std::int32_t> last_;
+  ValueMap<std::int32_t> first_, last_;
   ValueMap<std::int64_t> bytes_;  // by root; 0: not in the arena
   std::int64_t arena_bytes_ = 0, peak_bytes_ = 0, peak_count_ = 0;
   std::int32_t peak_ = 0;
+  bool between_ = false;
 };
 
 struct Candidate {
@@ -100,7 +134,7 @@ class Round : private Overview {
   // Best first.
   std::vector<Candidate> candidates() {
     std::vector<Candidate> found;
-    for (std::int32_t i = 0; i < profile_.peak(); ++i) {
+    for (std::int32_t i = 0; i < profile_.made_before(); ++i) {
       if (!is_cheap(i)) continue;
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(i).outputs.size()); ++k)
         if (auto c = candidate({i, k}); c && c->saved_bytes > 0) found.push_back(std::move(*c));
@@ -144,7 +178,7 @@ class Round : private Overview {
     if (!add_to_recipe(v.node, c.reader, recipe, kept)) return {};
     c.recipe.assign(recipe.begin(), recipe.end());
     for (const std::int32_t i : c.recipe) c.flops += flops_of(i);
-    if (!is_touched_at_peak(v)) c.saved_bytes = profile_.bytes(v);
+    if (profile_.is_between_phases() || !is_touched_at_peak(v)) c.saved_bytes = profile_.bytes(v);
     for (const auto& [node, index] : kept) {
       const Value root{node, index};
       if (profile_.last_access(root) <= peak) c.saved_bytes -= profile_.bytes(root);
@@ -202,7 +236,47 @@ class Round : private Overview {
   Mutations mutations_;
 };
 
+// The last node of each phase but the last. Copies of nodes stand in front of their readers, so they are of
+// the phase that these are of.
+std::vector<std::int32_t> ends_of(const Graph& graph, std::span<const std::vector<std::string>> phases) {
+  std::vector<bool> needed(static_cast<std::size_t>(graph.size()), false);
+  std::vector<std::int32_t> ends;
+  for (std::size_t p = 0; p + 1 < phases.size(); ++p) {
+    for (const std::string& name : phases[p])
+      if (const auto v = graph.find_output(name)) needed[static_cast<std::size_t>(v->node)] = true;
+    std::int32_t last = ends.empty() ? -1 : ends.back();
+    for (std::int32_t i = graph.size() - 1; i >= 0; --i) {
+      if (!needed[static_cast<std::size_t>(i)]) continue;
+      last = std::max(last, i);
+      for (const Value v : graph.node(i).inputs) needed[static_cast<std::size_t>(v.node)] = true;
+    }
+    if (last >= 0) ends.push_back(last);
+  }
+  return ends;
+}
+
 }  // namespace
+
+Result<Graph> recompute_between(const Graph& graph, std::span<const std::vector<std::string>> phases,
+                                std::int64_t save_bytes) {
+  Graph best = graph;
+  TR_ASSIGN_OR_RETURN(Profile profile, Profile::make_between(best, ends_of(best, phases)));
+  const std::int64_t limit = profile.peak_bytes() - save_bytes;
+  for (bool found = true; found && profile.peak_bytes() > limit;) {
+    Round round(best, profile);
+    found = false;
+    for (const Candidate& c : round.candidates()) {
+      TR_ASSIGN_OR_RETURN(Graph next, round.apply(c));
+      TR_ASSIGN_OR_RETURN(Profile now, Profile::make_between(next, ends_of(next, phases)));
+      if (now.height() >= profile.height()) continue;
+      best = std::move(next);
+      profile = std::move(now);
+      found = true;
+      break;
+    }
+  }
+  return best;
+}
 
 Result<Graph> recompute(const Graph& graph, std::int64_t limit_bytes, bool outputs_are_pinned) {
   Graph best = graph;

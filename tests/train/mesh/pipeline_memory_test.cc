@@ -1,0 +1,86 @@
+// What stages of a pipeline hold in memory: as predicted, and below a limit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "tests/train/measured_memory.h"
+#include "tests/train/small_jobs.h"
+#include "trireme/job/job_options.h"
+#include "trireme/job/roles.h"
+#include "trireme/prepare/memory_estimate.h"
+
+namespace trireme::train::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+const model::ModelInput kDigits{Shape{1, 28, 28}, 10};
+
+// Norms give what can be computed again.
+job::Job normed_job(const std::string& timetable) {
+  job::Job job = small_job("mlp", 3, 1);
+  const Json wide{{"kind", "dense"}, {"out", 128}}, norm{{"kind", "layer_norm"}};
+  job.model.layers =
+      Json::array({wide, norm, wide, norm, wide, norm, wide, norm, wide, norm, {{"kind", "classifier"}}});
+  job.train.batch = 512;
+  job.train.logical_shards = 4;
+  job.train.shard_threads = 1;
+  job.parallel.mesh = "stage=2";
+  job.parallel.transport = "inproc";
+  job.options.set(job::kPipeline.name, timetable);
+  job.options.set(job::kSegments.name, std::int64_t{4});
+  job::take_workers_of_mesh(job, false);
+  return job;
+}
+
+std::vector<std::int64_t> predicted(const job::Job& job) {
+  const auto workers = prepare::estimate_workers(job, kDigits, 1);
+  EXPECT_TRUE(workers.ok()) << workers.status().to_string();
+  return workers.ok() ? *workers : std::vector<std::int64_t>{0};
+}
+
+TEST(PipelineMemory, IsWithinFivePercentOfWhatRanksHoldAtTheirPeak) {
+  const auto data = few_digits(1024, 64);
+  std::int64_t of_gpipe = 0;
+  for (const char* timetable : {"gpipe", "1f1b", "zb-h1"}) {
+    const job::Job job = normed_job(timetable);
+    const std::vector<std::int64_t> ranks = predicted(job);
+    const auto expected = static_cast<double>(std::accumulate(ranks.begin(), ranks.end(), std::int64_t{0}));
+    EXPECT_NEAR(static_cast<double>(measured_bytes(job, data)) / expected, 1, 0.05) << timetable;
+    if (of_gpipe == 0) of_gpipe = ranks[1];
+  }
+  EXPECT_LT(predicted(normed_job("1f1b"))[1], of_gpipe) << "fewer micro-batches in flight";
+}
+
+TEST(PipelineMemory, UnderALimitValuesAreComputedAgainAndTheBitsAreTheSame) {
+  const auto data = few_digits(512, 64);
+  job::Job job = normed_job("gpipe");
+  const std::string hash = hash_in_process(job, data);
+  ASSERT_EQ(hash.size(), 64U);
+  const std::vector<std::int64_t> free = predicted(job);
+  const std::int64_t most = *std::max_element(free.begin(), free.end()), limit = most - (256 << 10);
+  job.train.memory_limit = std::to_string(limit);
+  const std::vector<std::int64_t> limited = predicted(job);
+  ASSERT_EQ(limited.size(), free.size());
+  for (const std::int64_t bytes : limited) EXPECT_LE(bytes, limit);
+  EXPECT_EQ(hash_in_process(job, data), hash);
+  const auto expected = static_cast<double>(std::accumulate(limited.begin(), limited.end(), std::int64_t{0}));
+  EXPECT_NEAR(static_cast<double>(measured_bytes(job, data)) / expected, 1, 0.05);
+}
+
+TEST(PipelineMemory, AStageThatCannotFitIsRefusedBeforeTheStart) {
+  job::Job job = normed_job("gpipe");
+  job.train.memory_limit = "1MiB";
+  const Status refused = prepare::check_stage_memory(job, kDigits);
+  EXPECT_EQ(refused.code(), Code::kInvalid);
+  for (const char* says : {"train.memory_limit: stage 0 of 2 needs ", "expected at most 1.0 MiB",
+                           "nothing more can be computed again", "use more stages"})
+    EXPECT_THAT(refused.message(), HasSubstr(says));
+  job.train.memory_limit = "1GiB";
+  EXPECT_TRUE(prepare::check_stage_memory(job, kDigits).ok());
+}
+
+}  // namespace
+}  // namespace trireme::train::testing
