@@ -347,6 +347,7 @@ const StageSegment* Stages::find(std::int32_t segment) const {
 
 Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed, Prepared& out) {
   plan::Plan& plan = out.plan;
+  if (options.like != nullptr) return lay_out(job, *options.like->stages->whole_train, out);
   const std::int64_t batch = fixed ? plan.shard_batch : shard_batch_of(job, options.replicas);
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs model, job::build_job_model(job, out.input, batch));
   TR_ASSIGN_OR_RETURN(const Graph forward, forward_of(model.train));
@@ -463,8 +464,16 @@ Status compile_stages(const job::Job& job, const PrepareOptions& options, const 
   if (!row->is_synchronous && row->update_every(stages->timetable) != plan.owners[0].count)
     stages->timetable.update_every = plan.owners[0].count;
   for (const collective::LeafRun& run : plan.segment_owners) stages->first_segments.push_back(run.first);
-  TR_ASSIGN_OR_RETURN(const SegmentedModel train, train_segments(job, out, plan.shard_batch));
-  TR_ASSIGN_OR_RETURN(const SegmentedModel eval, eval_segments(job, out));
+  if (options.like != nullptr) {
+    stages->whole_train = options.like->stages->whole_train;
+    stages->whole_eval = options.like->stages->whole_eval;
+  } else {
+    TR_ASSIGN_OR_RETURN(SegmentedModel made, train_segments(job, out, plan.shard_batch));
+    stages->whole_train = std::make_shared<const SegmentedModel>(std::move(made));
+    TR_ASSIGN_OR_RETURN(made, eval_segments(job, out));
+    stages->whole_eval = std::make_shared<const SegmentedModel>(std::move(made));
+  }
+  const SegmentedModel &train = *stages->whole_train, &eval = *stages->whole_eval;
   stages->train = train.crossings;
   stages->eval = eval.crossings;
   TR_ASSIGN_OR_RETURN(stages->train_slots, slots_between(*stages, train.crossings, first_train_slot()));

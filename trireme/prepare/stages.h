@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ struct Stages {
   std::vector<parallel::Crossing> train, eval;  // values between segments
   std::vector<SegmentCost> costs;               // per segment of the model
   std::map<std::string, std::string> kernels;   // of all segments
+  // The model in segments, whole: for other places of the plan (PrepareOptions::like).
+  std::shared_ptr<const parallel::SegmentedModel> whole_train, whole_eval;
   // Per crossing and virtual stage at whose end it passes, the slot of its messages; back, the next one.
   std::vector<std::vector<std::int32_t>> train_slots, eval_slots;
   int stage_of(std::int32_t segment) const;  // who has it
