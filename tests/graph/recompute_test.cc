@@ -5,6 +5,8 @@
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/graph/pass/recompute.h"
+#include "trireme/op/ops.h"
 
 namespace trireme::graph {
 namespace {
@@ -46,6 +48,34 @@ struct Net {
 };
 
 std::int64_t arena(const Graph& g) { return plan_memory(g, {})->plan.arena_bytes; }
+
+std::int32_t node_of(const Graph& g, const std::string& output) { return g.find_output(output)->node; }
+
+// What is kept from the forward phase, which ends with the loss.
+std::int64_t kept(const Graph& g) {
+  MemoryRequest request;
+  for (const auto& [name, v] : g.outputs()) request.pinned.push_back(v);
+  for (std::int32_t i = 0; i < g.size(); ++i) request.phase.push_back(i <= node_of(g, "loss") ? 0 : 1);
+  return plan_memory(g, request)->plan.arena_bytes;
+}
+
+TEST(Recompute, KeepsLessBetweenPhasesWithTheSameBits) {
+  Net net(5);
+  std::int32_t loss = 0;
+  while (net.graph.node(loss).def != &op::kSum) ++loss;
+  Builder b(net.graph);
+  b.output("loss", {loss, 0});
+  std::vector<std::vector<std::string>> phases = {{"loss"}, {}};
+  for (int i = 0; i < 5; ++i) phases[1].push_back(fmt::format("d{}", i));
+  const Result<Graph> after = recompute_between(net.graph, phases, 2 * kBytes);
+  ASSERT_TRUE(after.ok()) << after.status().to_string();
+  EXPECT_LE(kept(*after), kept(net.graph) - 2 * kBytes);
+  ASSERT_TRUE(verify(*after).ok()) << verify(*after).to_string();
+  expect_same_results(*after, net.graph, net.feeds, 0, "recompute");
+  const Result<Graph> least = recompute_between(net.graph, phases, 1 << 30);
+  ASSERT_TRUE(least.ok()) << "as far as it goes";
+  EXPECT_LT(kept(*least), kept(*after));
+}
 
 TEST(Recompute, MeetsALimitWithTheSameBits) {
   const Net net(5);
