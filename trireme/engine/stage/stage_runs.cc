@@ -335,11 +335,22 @@ Task<Status> StageRuns::run_phase(const Turn& turn, const prepare::BatchTensors&
     how.phase = static_cast<int>(phase);
     TR_CO_RETURN_IF_ERROR(co_await execution.run(how));
     if (phase == Phase::kForward) TR_CO_RETURN_IF_ERROR(look_at_loss(turn, execution, segment));
-    if (phase != Phase::kWeights) continue;
-    const int in_step = place_in_step(turn.action.micro_batch);
+  }
+  co_return Status();
+}
+
+Task<Status> StageRuns::add_gradients(const Turn& turn) {
+  const BusyTime::Span busy(o_.busy);
+  const VirtualStage& stage = own_[turn.own].stage;
+  const int in_step = place_in_step(turn.action.micro_batch);
+  for (std::size_t s = stage.segments.size(); s-- > 0;) {
+    const prepare::StageSegment& segment = *stage.segments[s];
+    exec::Execution& execution = *place_of(turn).slot.executions[s];
     TR_CO_RETURN_IF_ERROR(co_await gradients_.add(execution, segment, static_cast<std::size_t>(in_step)));
     if (in_step + 1 == spec_.micro_batches && !never_drains()) o_.on_done(segment.index);
   }
+  if (never_drains()) TR_CO_RETURN_IF_ERROR(co_await end_weights(turn));
+  ++place_of(turn).finished;
   co_return Status();
 }
 
@@ -356,14 +367,14 @@ Task<Status> StageRuns::compute(const Turn& turn, const StageStep& now) {
   const prepare::BatchTensors& batch =
       now.batches[after][static_cast<std::size_t>(place_in_step(micro_batch))];
   TR_CO_RETURN_IF_ERROR(co_await run_phase(turn, batch));
-  if (phase == Phase::kWeights && never_drains()) TR_CO_RETURN_IF_ERROR(co_await end_weights(turn));
   o_.trace->note(fmt::format("{} {}", parallel::phase_letter(phase), place_in_step(micro_batch)),
                  phase_name(phase), turn.action.virtual_stage, began);
   if (broken_ >= 0) co_return Status();
-  // Where B and W are one action, gradients leave behind it.
+  // Where B and W are one action, gradients leave behind it, and before the own ones are added: the stage
+  // before waits for them.
   const Phase sends_back = row_->splits_weights ? Phase::kBackward : Phase::kWeights;
   if (phase == Phase::kForward || phase == sends_back) spawn_sends(turn);
-  if (phase == Phase::kWeights) ++place_of(turn).finished;
+  if (phase == Phase::kWeights) TR_CO_RETURN_IF_ERROR(co_await add_gradients(turn));
   ask();
   co_return Status();
 }

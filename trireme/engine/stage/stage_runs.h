@@ -119,6 +119,7 @@ class StageRuns {
   Status rebind(Place& place);
   runtime::Task<Status> compute(const Turn& turn, const StageStep& now);
   runtime::Task<Status> run_phase(const Turn& turn, const prepare::BatchTensors& batch);
+  runtime::Task<Status> add_gradients(const Turn& turn);
   Status look_at_loss(const Turn& turn, const exec::Execution& execution,
                       const prepare::StageSegment& segment);
   void spawn_sends(const Turn& turn);
