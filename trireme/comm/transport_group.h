@@ -132,10 +132,6 @@ class TransportGroup final : public Calls,
   void fail_all_on_loop(const Status& verdict);
 
   static constexpr std::uint64_t kMailSerial = std::uint64_t{1} << 63;  // apart from those of calls
-  std::uint64_t next_serial(const Call& call) {
-    return ++num_started_ | (call.ahead ? DirectCalls::kAheadSerial : 0);
-  }
-  const RunSlot& oldest_on_loop() const;  // of the calls under way, those made ahead last
 
   runtime::Runtime& rt_;
   const GroupOptions options_;

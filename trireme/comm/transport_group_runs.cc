@@ -5,6 +5,23 @@
 #include "trireme/comm/transport_group.h"
 
 namespace trireme::comm {
+
+namespace {
+
+std::uint64_t serial_of(std::uint64_t number, const Call& call) {
+  return number | (call.ahead ? DirectCalls::kAheadSerial : 0);
+}
+
+// The number of the oldest call under way; those made ahead count as younger than others.
+template <class Runs>
+std::uint32_t oldest(const std::deque<std::uint32_t>& active, const Runs& runs) {
+  const auto in_its_time = std::find_if(active.begin(), active.end(), [&](std::uint32_t number) {
+    return (runs[number].serial & DirectCalls::kAheadSerial) == 0;
+  });
+  return in_its_time != active.end() ? *in_its_time : active.front();
+}
+
+}  // namespace
 namespace {
 
 using collective::Kind;
@@ -105,7 +122,7 @@ runtime::Task<Status> TransportGroup::run(Request r) {
     if (r.members != nullptr)
       r.members->bytes_sent += static_cast<std::uint64_t>(r.count) * dtype_size(r.dtype);
     const DirectCalls::Started started =
-        direct_->start(r, admission_.identity_of(r), fingerprint, combine, next_serial(r.call));
+        direct_->start(r, admission_.identity_of(r), fingerprint, combine, serial_of(++num_started_, r.call));
     if (started.ended) {
       membership_->note_progress();
       co_return *started.ended;
@@ -140,7 +157,7 @@ runtime::Task<Status> TransportGroup::run(Request r) {
   }
   if (slot.in_book) membership_->note_call(slot.call);
   slot.active = true;
-  slot.serial = next_serial(r.call);
+  slot.serial = serial_of(++num_started_, r.call);
   active_.push_back(slot.run->number());
   settle_on_loop(slot);
   // Bounded by the membership: a lost, silent or stuck rank ends it.
@@ -246,7 +263,7 @@ void TransportGroup::settle_on_loop(RunSlot& slot) {
     end_run_on_loop(slot, ok_status());
     return;
   }
-  if (&slot == &oldest_on_loop()) tell_waiting_on_loop();
+  if (slot.run->number() == oldest(active_, runs_)) tell_waiting_on_loop();
 }
 
 // Virtual time: the cost of the sums that were done at once. True: under way, the run ends when it is paid.
@@ -275,17 +292,10 @@ void TransportGroup::end_run_on_loop(RunSlot& slot, const Status& status) {
   if (verdict_.ok()) tell_waiting_on_loop();
 }
 
-const TransportGroup::RunSlot& TransportGroup::oldest_on_loop() const {
-  const auto in_its_time = std::find_if(active_.begin(), active_.end(), [this](std::uint32_t number) {
-    return (runs_[number].serial & DirectCalls::kAheadSerial) == 0;
-  });
-  return runs_[in_its_time != active_.end() ? *in_its_time : active_.front()];
-}
-
 // Tells whom the oldest call waits for, else the oldest question. This is cheap: the membership is told only
 // when the peer or the call changed.
 void TransportGroup::tell_waiting_on_loop() {
-  const RunSlot* slot = active_.empty() ? nullptr : &oldest_on_loop();
+  const RunSlot* slot = active_.empty() ? nullptr : &runs_[oldest(active_, runs_)];
   int peer = slot == nullptr ? -1 : slot->run->waits_for();
   std::uint64_t serial = slot == nullptr ? 0 : slot->serial;
   const std::uint64_t direct = direct_ ? direct_->oldest_serial() : 0;

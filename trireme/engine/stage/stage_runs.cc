@@ -115,7 +115,7 @@ void StageRuns::begin(const StageStep& now) {
   if (never_drains()) {
     begin_in_run(now);
   } else {
-    asked_forward_ = asked_back_ = 0;
+    asked_.forward = asked_.back = 0;
     for (Own& own : own_)
       for (Place& place : own.places) place.begun = place.finished = 0;
   }
@@ -135,8 +135,8 @@ void StageRuns::begin(const StageStep& now) {
 void StageRuns::begin_in_run(const StageStep& now) {
   if (first_step_ < 0) first_step_ = now.step;
   const std::int64_t step = now.step - first_step_, steps = now.end - first_step_;
-  asked_forward_ -= std::min(asked_forward_, num_now_);
-  asked_back_ = 0;
+  asked_.forward -= std::min(asked_.forward, num_now_);
+  asked_.back = 0;
   turns_.clear();
   for (std::int64_t s = step; s < std::min(step + 2, steps); ++s) {
     for (const auto& a : actions_of_step(spec_, *row_, stages().stage, s, steps))
@@ -162,14 +162,14 @@ void StageRuns::ask() {
       rt_.spawn(receive(turn, value, back));
     }
   };
-  for (; asked_forward_ < turns_.size(); ++asked_forward_) {
-    const Turn& turn = turns_[asked_forward_];
+  for (; asked_.forward < turns_.size(); ++asked_.forward) {
+    const Turn& turn = turns_[asked_.forward];
     if (turn.action.phase != Phase::kForward) continue;
     if (!has_room(turn)) break;
     post(turn, place_of(turn).slot.received, false);
   }
-  for (; asked_back_ < num_now_; ++asked_back_) {
-    const Turn& turn = turns_[asked_back_];
+  for (; asked_.back < num_now_; ++asked_.back) {
+    const Turn& turn = turns_[asked_.back];
     if (turn.action.phase != Phase::kBackward) continue;
     if (place_of(turn).begun <= turn.number && !has_room(turn)) break;
     post(turn, place_of(turn).slot.received_back, true);

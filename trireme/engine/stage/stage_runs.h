@@ -135,7 +135,9 @@ class StageRuns {
   // The step under way. Behind its actions are those of the next one, where the pipeline never drains.
   std::vector<Turn> turns_;
   std::size_t num_now_ = 0;  // of them, of this step
-  Index asked_forward_ = 0, asked_back_ = 0;
+  struct {
+    Index forward = 0, back = 0;
+  } asked_;  // the next of which something may be asked for
   std::int64_t step_ = 0;
   std::size_t losses_seen_ = 0;
   std::size_t under_way_ = 0;  // messages
