@@ -320,6 +320,36 @@ TEST(Phases, RunOneAfterTheOtherInAWholeRun) {
   });
 }
 
+// The weights of a micro-batch move to a copy between its phases, and those that later ones read change.
+TEST(Phases, GoOnWithVariablesThatLieElsewhere) {
+  const Graph g = segment();
+  const Feeds feeds = segment_feeds(g, 3);
+  Feeds later = feeds;
+  for (const auto& [name, v] : g.variables()) later[name] = random_tensor(g.type(v), 11);
+  const Outputs plain = plain_outputs(g, feeds), plain_later = plain_outputs(g, later);
+  const auto compiled = *compile(g, phased(segment_phases()));
+  on_virtual([&](Runtime& rt) -> Task<void> {
+    Feeds own = feeds;
+    for (const auto& [name, v] : g.variables()) own[name] = copy_of(feeds.at(name));
+    Variables live = variables_of(g, own), kept = variables_of(g, feeds), newest = variables_of(g, later);
+    auto e = *make_execution(rt, compiled, {.variables = &live});
+    EXPECT_TRUE(feed_all(*e, g, feeds).ok());
+    EXPECT_TRUE((co_await run_phase(*e, 0)).ok());
+    EXPECT_TRUE(e->rebind(kept).ok());
+    for (const std::string& name : live.names()) {
+      const Tensor w = *live.get(name);
+      std::fill_n(w.raw(), w.type().num_bytes(), std::byte{0xFF});  // NaN
+    }
+    for (const int p : {1, 2}) EXPECT_TRUE((co_await run_phase(*e, p)).ok());
+    EXPECT_EQ(fetch_all(*e, g), plain);
+    EXPECT_TRUE(e->rebind(newest).ok());
+    EXPECT_TRUE((co_await e->run()).ok());
+    EXPECT_EQ(fetch_all(*e, g), plain_later);
+    const Variables none;
+    EXPECT_EQ(e->rebind(none).code(), Code::kNotFound);
+  });
+}
+
 TEST(Phases, NeedMemoryForWhatTheyKeepAndOneScratch) {
   const Graph g = segment(64);
   const auto plain = *compile(g, {.kernels = reference_kernels()}),
