@@ -250,8 +250,7 @@ Result<std::vector<MemoryPart>> parts_of_stage(const job::Job& job, const Prepar
       {"exchange", "scratch of the collective, as if all buckets were under way", exchange},
       {"moves", "activations on their way along the axes of a mesh", 0},
       {"codec", "what encoders keep back, and encoded messages", codec_bytes(job, p, shards)},
-      {"checkpoint", "the copy that is written while training continues",
-       saves_on_the_way(job) ? owned.written(p, replica) : 0},
+      {"checkpoint", "the copy that is written while training continues", owned.written(p, replica)},
   };
 }
 
