@@ -162,8 +162,9 @@ std::string drift_line(const Json& s) {
 
 std::string pipeline_lines(const Json& s) {
   if (!s.contains("pipeline")) return "";
-  std::string text = fmt::format("pipeline {}, {} stages, {} micro-batches: ", s.value("pipeline", ""),
-                                 s.value("stages", 0), s.value("micro_batches", 0));
+  const int micro_batches = s.value("micro_batches", 0);
+  std::string text = fmt::format("pipeline {}, {} stages, {} micro-batch{}: ", s.value("pipeline", ""),
+                                 s.value("stages", 0), micro_batches, micro_batches == 1 ? "" : "es");
   if (s.contains("bubble_fraction"))
     text += fmt::format("bubble {}, ", percent(s.value("bubble_fraction", 0.0)));
   text += fmt::format("{} predicted\n", percent(s.value("predicted_bubble_fraction", 0.0)));

@@ -106,8 +106,9 @@ std::string limit_text(const StagesReport& report) {
 std::string to_text(const StagesReport& report, const job::Job& job) {
   const parallel::TimetableSpec& spec = report.priced.spec;
   const parallel::TimetablePrice& price = report.priced.price;
-  std::string text = fmt::format("Mesh {}, pipeline {}, {} micro-batches, {} segments\n\n", job.parallel.mesh,
-                                 spec.kind, spec.micro_batches, job::segments_of(job));
+  std::string text =
+      fmt::format("Mesh {}, pipeline {}, {} micro-batch{}, {} segments\n\n", job.parallel.mesh, spec.kind,
+                  spec.micro_batches, spec.micro_batches == 1 ? "" : "es", job::segments_of(job));
   text += fmt::format("{:<6} {:>10} {:>10} {:>10} {:>11} {:>11} {:>11} {:>11}  {}\n", "stage", "F", "B", "W",
                       "forward", "back", "state", "kept", "layers");
   for (std::size_t s = 0; s < report.stages.size(); ++s) {
