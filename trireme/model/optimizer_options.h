@@ -17,7 +17,8 @@ inline constexpr OptionSpec kMomentum{
         "momentum, nesterov, rmsprop, lars: momentum coefficient, in PyTorch's form: v = mu v + g; w -= lr "
         "v. "
         "Default: 0.9 for momentum, nesterov and lars, but 0 for momentum and nesterov under agreements that "
-        "apply old updates (ssp, downpour, staleness-aware, soft, decentralized; several workers).",
+        "apply old updates (ssp, downpour, staleness-aware, soft, decentralized; several workers) and "
+        "pipelines that do (async, 2bw).",
     .range = kBelowOne};
 inline constexpr OptionSpec kBeta1{.name = "beta1",
                                    .default_value = 0.9,
