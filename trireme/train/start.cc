@@ -87,12 +87,13 @@ Task<Result<std::shared_ptr<const prepare::Prepared>>> prepare_on_pool(
 
 namespace {
 
-// Whether stages have segments to choose from, and nobody has said how fast the ranks are.
+// Whether stages have segments to choose from, and nobody has said how fast the ranks are. What a pipeline
+// that never drains learns depends on which stage has a segment, and must not depend on a clock.
 bool wants_speeds(const RankContext& c) {
   const auto chain = job::stages_of(c.job) * c.job.options.integer(job::kVirtualStages);
   const bool known = c.rates != nullptr && !c.rates->speeds.empty();
   return job::stages_of(c.job) > 1 && job::segments_of(c.job) > chain && !known && !c.rt->is_phantom() &&
-         c.prepared.empty();
+         c.prepared.empty() && !job::overlaps_steps(c.job);
 }
 
 Task<Status> learn_speeds(RankContext& c, comm::Group& group) {
