@@ -136,7 +136,8 @@ TEST(MemoryOfMeshes, IsShownBeforeTheRunAsItIsPredictedInIt) {
   EXPECT_NE(text.out.find("rank 3 (data 1, model 1)"), std::string::npos) << text.out;
   const Ran wrong = w.run({"inspect", "model", "mnist-mlp", "--mesh", "modell=2"});
   EXPECT_EQ(wrong.code, 2);
-  EXPECT_NE(wrong.err.find("got axis 'modell', expected data or model"), std::string::npos) << wrong.err;
+  EXPECT_NE(wrong.err.find("got axis 'modell', expected data, stage or model"), std::string::npos)
+      << wrong.err;
 }
 
 // Weights and gradients of 42 million parameters are 334 MB. The cap is on all private memory of a process.
