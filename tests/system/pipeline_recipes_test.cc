@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -162,6 +163,23 @@ TEST(PaperRecipesInStages, GoogLeNetHasItsKernelsByNodeInEverySegment) {
                          "--mesh", "stage=2", "--steps", "1", "--batch-per-rank", "4", "--set",
                          "parallel.micro_batches=4", "train.segments=6"});
   EXPECT_EQ(ran.code, 0) << ran.err;
+}
+
+// Before ranks start, so no run folder is left.
+TEST(PaperRecipesInStages, WeightsThatTwoStagesReadAreRefusedWhereUpdatesWouldWaitForThem) {
+  const Workspace w;
+  Words args{"train",
+             recipe_file("pipedream-2bw"),
+             "--run-dir",
+             "run",
+             "--set",
+             "parallel.pipeline=async",
+             "parallel.micro_batches=0"};
+  for (const std::string& key : small_text(w, {})) args.push_back(key);
+  const Ran ran = w.run(args);
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_NE(ran.err.find("error: 'tokens/weight' is read at stages 0 and 3"), std::string::npos) << ran.err;
+  EXPECT_FALSE(std::filesystem::exists(w.path() + "/run"));
 }
 
 TEST(PaperRecipesInStages, WhatEveryWorkerWillHoldIsShown) {

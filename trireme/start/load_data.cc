@@ -98,6 +98,8 @@ Status check_cut(const job::Job& job, const data::Dataset& data) {
   TR_ASSIGN_OR_RETURN(const model::ModelInput input, job::model_input(job, data));
   TR_RETURN_IF_ERROR(check_depth(job, input));
   if (job::tiles_of(job) > 1) TR_RETURN_IF_ERROR(prepare::check_tiling(job, input));
+  // Which stages read a parameter is known when the graphs are cut.
+  if (job::overlaps_steps(job)) TR_RETURN_IF_ERROR(prepare::estimate_memory(job, input, 1).status());
   return prepare::check_stage_memory(job, input);
 }
 
