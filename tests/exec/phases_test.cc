@@ -404,6 +404,17 @@ TEST(Phases, SayWhatTheyReadAndCost) {
   EXPECT_THAT(compiled->inputs_of_phase(0), ElementsAre("x"));
   EXPECT_THAT(compiled->inputs_of_phase(1), ElementsAre("dy"));
   EXPECT_THAT(compiled->inputs_of_phase(2), ElementsAre("x")) << "the first layer's weights";
+  const auto weights = [](int first) {
+    std::set<std::string> names;
+    for (int i = first; i < kLayers; ++i) names.insert(fmt::format("w{}", i));
+    return names;
+  };
+  std::set<std::string> all = weights(0);
+  for (int i = 0; i < kLayers; ++i) all.insert(fmt::format("b{}", i));
+  EXPECT_EQ(compiled->variables_of_phase(0), all);
+  EXPECT_EQ(compiled->variables_of_phase(1), weights(0)) << "biases have no part in dx";
+  EXPECT_THAT(compiled->variables_of_phase(2), IsEmpty()) << "gradients of weights need none";
+  EXPECT_EQ((*compile(g, {}))->variables_of_phase(0), all);
   cost::OpCost sum;
   for (int p = 0; p < 3; ++p) sum += compiled->phase_cost(p);
   EXPECT_DOUBLE_EQ(sum.flops, compiled->cost().flops);

@@ -423,6 +423,21 @@ std::vector<std::string> CompiledPlan::inputs_of_phase(int phase) const {
   return names;
 }
 
+// Views of a variable that an earlier phase made are the variable too.
+std::set<std::string> CompiledPlan::variables_of_phase(int phase) const {
+  const ValueMap<Value> roots = graph::storage_roots(program, pinned);
+  ValueMap<const std::string*> variable(program, nullptr);
+  const auto variables = program.variables();
+  for (const auto& [name, v] : variables) variable[v] = &name;
+  std::set<std::string> names;
+  for (std::int32_t i = 0; i < program.size(); ++i) {
+    if (phases.of(i) != phase || graph::is_free(program, i, roots)) continue;
+    for (const Value v : program.node(i).inputs)
+      if (const std::string* const name = variable[roots[v]]; name != nullptr) names.insert(*name);
+  }
+  return names;
+}
+
 cost::OpCost CompiledPlan::phase_cost(int phase) const {
   cost::OpCost total;
   const auto p = static_cast<std::size_t>(phase);

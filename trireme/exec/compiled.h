@@ -41,6 +41,7 @@ struct CompiledPlan final : public CompiledGraph {
   std::int64_t scratch_bytes() const override { return places.scratch_bytes; }
   int num_phases() const override { return phases.num; }
   std::vector<std::string> inputs_of_phase(int phase) const override;
+  std::set<std::string> variables_of_phase(int phase) const override;
   cost::OpCost phase_cost(int phase) const override;
   cost::OpCost cost() const override;
   std::map<std::string, std::string> kernels() const override;

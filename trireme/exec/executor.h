@@ -117,6 +117,8 @@ class CompiledGraph {
   virtual int num_phases() const = 0;              // 1 without phases
   // What the nodes and outputs of a phase read; some of it may be read by earlier phases too.
   virtual std::vector<std::string> inputs_of_phase(int phase) const = 0;
+  // Variables whose memory nodes of the phase read or write.
+  virtual std::set<std::string> variables_of_phase(int phase) const = 0;
   virtual cost::OpCost phase_cost(int phase) const = 0;
   virtual cost::OpCost cost() const = 0;
   virtual std::map<std::string, std::string> kernels()
