@@ -69,6 +69,37 @@ TEST(Vote, HasTheSameBitsForAnyNumberOfRanks) {
     }
 }
 
+TEST(Vote, OfShardsThatAreDealtOutHasTheBitsOfRuns) {
+  constexpr std::int32_t kDealt = 12;
+  const auto loss = [](int world, bool dealt) {
+    float known = 0;
+    comm::testing::RankOptions options;
+    options.world = world;
+    comm::testing::expect_finished(
+        comm::testing::run_virtual(options, {}, [&](runtime::Runtime& rt, comm::Group& group) -> Task<void> {
+          const std::vector<collective::LeafRun> owners = parallel::even_runs(kDealt, world);
+          const collective::LeafRun own = owners[static_cast<std::size_t>(group.rank())];
+          Vote vote(rt, group, nullptr, kDealt, /*alone=*/false);
+          if (dealt) vote.deal_shards();
+          EXPECT_TRUE(vote.take_shards(own).ok());
+          for (std::int64_t step = 0; step < 2; ++step) {
+            for (std::int32_t k = 0; k < own.count; ++k)
+              vote.metrics(static_cast<std::size_t>(k)).values<float>()[0] =
+                  loss_of(dealt ? k * world + group.rank() : own.first + k);
+            StepInput input;
+            input.step = step;
+            input.stop_wanted = group.rank() == 1;
+            EXPECT_TRUE((co_await vote.cast(input, owners)).ok());
+          }
+          EXPECT_EQ(vote.outcome().stop, world > 1);
+          known = static_cast<float>(vote.outcome().loss);
+          EXPECT_TRUE((co_await group.leave()).ok());
+        }));
+    return known;
+  };
+  for (const int world : {2, 4}) EXPECT_EQ(loss(world, true), loss(1, false)) << world;
+}
+
 TEST(Vote, OneRankThatWantsToStopOrHasNoNumbersIsEnough) {
   for (int rank = 0; rank < 3; ++rank) {
     for (const VoteOutcome& o : outcomes(3, {.stops = rank})) EXPECT_TRUE(o.stop && !o.save && o.finite);

@@ -26,7 +26,7 @@ std::set<SlotKind> kinds_of(const agree::AgreementRow& rule, const std::string& 
     Job job;
     job.parallel.agreement = rule.name;
     job.parallel.codec = codec;
-    if (dense) kinds.insert(SlotKind::kDivided);
+    if (dense) kinds.insert({SlotKind::kDivided, SlotKind::kDealt});
     if (can_share_weights(job, sending_of(job), "shm", 2).ok()) kinds.insert(SlotKind::kShared);
     return kinds;
   }

@@ -44,6 +44,7 @@ TEST(Slots, StayWhereMessagesOfEarlierVersionsHadThem) {
   EXPECT_EQ(slots.rest(), 20);
   EXPECT_EQ(slots.gathered(3), 13);
   EXPECT_EQ(slots.gathered_again(3), 33);
+  EXPECT_EQ(slots.read(3), 23);
   EXPECT_EQ(slots.mean(3), 3);
   EXPECT_EQ(slots.settled(3), 13);
   EXPECT_EQ(slots.change(3), 23);

@@ -71,9 +71,11 @@ struct BatchFeed::State {
 
   static Task<Status> make_batch(std::shared_ptr<State> state, std::int64_t batch, int slot) {
     std::vector<Task<Status>> shards;
-    for (std::size_t i = 0; i < state->slots.front().size(); ++i)
-      shards.push_back(
-          make_shard(state, {batch, state->options.shards.first + static_cast<std::int32_t>(i)}, slot, i));
+    const BatchFeedOptions& o = state->options;
+    for (std::size_t i = 0; i < state->slots.front().size(); ++i) {
+      const std::int32_t shard = o.shards.first + o.stride * static_cast<std::int32_t>(i);
+      shards.push_back(make_shard(state, {batch, shard}, slot, i));
+    }
     co_return co_await runtime::when_all(state->rt, std::move(shards));
   }
 

@@ -22,6 +22,7 @@ struct BatchFeedOptions {
   std::shared_ptr<const data::Dataset> data;
   job::SampleOrder order;
   collective::LeafRun shards;                // of this rank
+  std::int32_t stride = 1;                   // from one of them to the next
   std::uint64_t seed = 0;                    // of augmentation and dropout
   int depth = 2;                             // batches ahead of the one in use
   std::shared_ptr<exec::DeviceAhead> ahead;  // not null: samples go on to a GPU when they are made

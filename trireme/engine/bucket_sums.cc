@@ -50,6 +50,10 @@ class Maker {
     options.segments = bucket.segments;
     options.line = options_.stages;
     for (const std::int32_t g : bucket.segments) options.stages.push_back(prepared_.stages->stage_of(g));
+    options.dealt = prepared_.deals_shards;
+    for (const prepare::StageSegment& s : prepared_.stages->segments)
+      for (std::size_t i = 0; options.dealt && i < s.buckets.size(); ++i)
+        if (s.buckets[i] == b) options.written_at.push_back(s.written_at[i]);
     std::unique_ptr<comm::GradientSum> sum =
         std::make_unique<comm::SegmentSum>(rt_, group_, spec_of(b), std::move(options));
     return sum;
@@ -68,6 +72,7 @@ class Maker {
     spec.slots.first = slots.sum(b);
     spec.slots.second = slots.second_sum(b);
     spec.slots.rest = slots.rest();
+    spec.slots.read = slots.read(b);
     spec.slots.coded = {slots.turns(slots.sum(b)), slots.turns(slots.sizes(b))};
     spec.label = fmt::format("bucket {}", bucket.slot);
     spec.num_elems = bucket.num_elems;
@@ -75,7 +80,7 @@ class Maker {
     spec.collective = bucket.collective;
     if (options_.turns != nullptr) {
       spec.vectors_in = options_.turns;
-      spec.vectors_at = prepared_.places.offsets[b];
+      if (prepared_.stages == nullptr) spec.vectors_at = prepared_.places.offsets[b];
     }
     if (options_.scattered) {
       spec.scattered = prepare::parameter_elems(bucket);

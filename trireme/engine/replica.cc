@@ -110,7 +110,9 @@ Status Replica::State::make_model(const agree::AgreementRow& row) {
   sum_options.scattered = (shares() || plan().zero_level() > 0) && prepared->finite_check == nullptr;
   sum_options.device_sum = links.device_sum;
   sum_options.stages = stages();
-  if (const std::int64_t elems = prepared->places.num_elems; elems > 0)
+  const std::int64_t in_turn =
+      prepared->stages != nullptr ? prepared->stages->written_elems : prepared->places.num_elems;
+  if (const std::int64_t elems = in_turn; elems > 0)
     sum_options.turns = turns = std::make_shared<comm::GradientMemory>(rt, peers(), elems);
   TR_ASSIGN_OR_RETURN(sums, make_sums(rt, peers(), job, *prepared, gpu, sum_options));
   return {};
@@ -195,6 +197,7 @@ Status Replica::State::make_evaluator() {
     with.variables = &weights->judged();
     with.data = data;
     with.line = stages();
+    if (steps->gathers().divides_parameters()) with.gathers = &steps->gathers();
     with.host_ops = eval_ops->table();
     TR_ASSIGN_OR_RETURN(judge.stages, StageEvaluator::make(rt, std::move(with)));
     return make_results();
@@ -331,11 +334,12 @@ Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
   const BatchRange own = p.own_batches(batches);
   WeightGathers& gathers = p.steps->gathers();
   // Room for whole parameters is where gradients were.
-  const bool makes_room = gathers.divides_parameters() && p.turns != nullptr;
+  const bool in_segments = p.judge.stages != nullptr;  // they gather what they read
+  const bool makes_room = gathers.divides_parameters() && p.turns != nullptr && !in_segments;
   if (makes_room) p.turns->give_back();
-  TR_CO_RETURN_IF_ERROR(co_await gathers.gather_all(static_cast<std::uint32_t>(step)));
+  if (!in_segments) TR_CO_RETURN_IF_ERROR(co_await gathers.gather_all(static_cast<std::uint32_t>(step)));
   Status status = co_await p.score(step, part, own, values);
-  gathers.give_back_all();
+  if (!in_segments) gathers.give_back_all();
   if (makes_room) p.turns->take_again();
   if (!status.ok()) co_return status;
   // The stage that has the scores is the only one to have written them.

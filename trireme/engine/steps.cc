@@ -53,6 +53,7 @@ void Steps::make_loss() {
     auto vote = std::make_unique<Vote>(rt_, peers(), replica, plan().logical_shards, alone, slot);
     if (o_.prepared->stages != nullptr)
       vote->cut_in_depth({plan().segments, plan().tiles, o_.prepared->tile});
+    if (o_.prepared->deals_shards) vote->deal_shards();
     return vote;
   };
   // The last stage is fewer steps ahead of the first than there are stages.
@@ -119,6 +120,7 @@ void Steps::make_stages() {
   o.prepared = o_.prepared;
   o.weights = o_.weights;
   o.sums = o_.sums;
+  o.gathers = gathers_.get();
   o.line = o_.lines != nullptr ? o_.lines->stages() : nullptr;
   o.host_ops = host_ops_->table();
   o.votes = votes_.get();
@@ -172,6 +174,10 @@ Status Steps::make_feed(collective::LeafRun run) {
   TR_ASSIGN_OR_RETURN(o.order, job::SampleOrder::make(*o_.data, *o_.job, plan().logical_shards,
                                                       !o_.prepared->statistics.empty()));
   o.shards = run;
+  if (o_.prepared->deals_shards) {
+    o.shards.first = peers().rank();
+    o.stride = peers().world();
+  }
   o.seed = static_cast<std::uint64_t>(o_.job->train.seed);
   o.depth = static_cast<int>(o_.job->data.prefetch) + static_cast<int>(o_.prepared->steps_ahead());
   o.ahead = o_.gpu->ahead;
@@ -372,7 +378,7 @@ Task<Result<StepOutput>> Steps::run(StepInput input) {
   out.overlaps = votes_->lag();
   if (status.ok() && out.overlaps) status = co_await votes_->wait_behind(now_.input.step, out.earlier);
   if (!status.ok()) co_return co_await fail(std::move(status));
-  const TimeNs held = runs_->held_ns();
+  const TimeNs held = stages_ != nullptr ? stages_->waited().for_replicas : runs_->held_ns();
   out.axis_ns = met_ns();
   out.compute_ns = std::max<TimeNs>(0, computed - started - out.data_ns - held - out.axis_ns);
   out.exposed_ns = rt_.now() - computed + held + out.axis_ns;

@@ -98,7 +98,7 @@ class Steps {
   // Where the pipeline never drains.
   runtime::Task<Status> take_batches();
   runtime::Task<Status> run_overlapping(StepOutput& out);
-  TimeNs met_ns() const { return stages_ != nullptr ? stages_->waited_ns() : runs_->met_ns(); }
+  TimeNs met_ns() const { return stages_ != nullptr ? stages_->waited().for_neighbours : runs_->met_ns(); }
   // A shard of the batch whose loss is not a number; -1: none.
   int broken_place() const { return stages_ != nullptr ? stages_->broken_place() : loss_->broken_place(); }
   runtime::Task<Status> explain_broken_loss();

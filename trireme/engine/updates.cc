@@ -30,8 +30,7 @@ Result<std::unique_ptr<Updates>> Updates::make(runtime::Runtime& rt, const Updat
 }
 
 Tensor Updates::summed(std::size_t bucket, std::int64_t offset, const TensorType& type) const {
-  const Tensor all = (*o_.sums)[bucket]->result();
-  return Tensor(all.buffer(), type, all.offset_bytes() + static_cast<std::size_t>(offset) * 4);
+  return (*o_.sums)[bucket]->summed(offset, type);
 }
 
 Status Updates::feed_gradients(exec::Execution& execution, std::size_t bucket) const {

@@ -113,6 +113,15 @@ Task<void> WeightGathers::drained() {
   }
 }
 
+Task<Status> WeightGathers::bring(std::size_t bucket, Number number) {
+  const plan::Slots slots{plan().buckets.size()};
+  comm::Call call;
+  call.step = number.step;
+  call.iteration = number.number;
+  call.slot = number.of_evaluation ? slots.gathered_again(bucket) : slots.gathered(bucket);
+  co_return co_await gather(bucket, std::move(call));
+}
+
 Task<Status> WeightGathers::gather_all(std::uint32_t step) {
   const plan::Slots slots{plan().buckets.size()};
   for (std::size_t b = 0; divides_parameters() && b < plan().buckets.size(); ++b) {

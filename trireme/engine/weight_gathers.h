@@ -7,6 +7,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "trireme/comm/group.h"
@@ -47,6 +49,21 @@ class WeightGathers {
   runtime::Task<Status> gather_all(std::uint32_t step);
   void give_back_all();
   bool divides_parameters() const { return plan().zero_level() == 3; }
+
+  // Level 3, where stages know themselves what they read when (stage/segment_weights.h): one bucket, in the
+  // `number`-th gather of a step or of an evaluation.
+  struct Number {
+    std::uint32_t step = 0;
+    std::uint16_t number = 0;
+    bool of_evaluation = false;
+  };
+  runtime::Task<Status> bring(std::size_t bucket, Number number);
+  void give_back(std::size_t bucket) { o_.weights->give_back_others(bucket); }
+  // This rank cannot go on, so gathers that are under way end.
+  void fail(std::string operation, const Status& why) {
+    if (o_.peers->verdict().ok()) o_.peers->fail(std::move(operation), std::string(why.message()));
+  }
+  std::size_t num_buckets() const { return plan().buckets.size(); }
 
  private:
   const plan::Plan& plan() const { return o_.prepared->plan; }

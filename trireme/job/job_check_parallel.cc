@@ -148,10 +148,11 @@ void check_segments_rest(JobChecker& c, const Job& job) {
   c.expect(!sending.is(Sending::Kind::kFactors) && !sending.is(Sending::Kind::kAuto) &&
                !sending.is(Sending::Kind::kMixed),
            "parallel.codec", "none, powersgd or a codec of single values" + why);
-  c.expect(job.options.integer(kZero) <= 1, kZero.name,
-           "0 or 1" + why +
-               ": gradients of micro-batches are added on every replica, and a stage reads its "
-               "weights in every one of them");
+  const std::int64_t replicas = mesh_of(job)->num_replicas(), shards = job.train.logical_shards;
+  c.expect(job.options.integer(kZero) < 3 || shards % replicas == 0, "train.logical_shards",
+           fmt::format("a multiple of {}, as there are replicas: with parallel.zero = 3 all of them gather "
+                       "weights for every micro-batch; or parallel.zero = 2",
+                       replicas));
   c.expect(job.parallel.weights != "shared", "parallel.weights", "auto or own" + why);
   c.expect(job.train.device != "cuda", "train.device", "cpu" + why);
   c.expect(job.train.optimizer.max_batch_multiplier == 1, "train.optimizer.max_batch_multiplier", "1" + why);

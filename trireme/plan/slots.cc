@@ -46,6 +46,9 @@ void add_bucket(const Slots& slots, std::size_t b, SlotKind kind, std::vector<Sl
       users.push_back({"sum", slots.sum(b)});
       users.push_back({"update", slots.updated(b)});
       break;
+    case SlotKind::kDealt:
+      users.push_back({"gradients are read", slots.read(b)});
+      [[fallthrough]];
     case SlotKind::kDivided:
       users.push_back({"sum", slots.sum(b)});
       users.push_back({"weights", slots.gathered(b)});

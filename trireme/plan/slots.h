@@ -78,6 +78,8 @@ struct Slots {
   // Parts of weights that replicas divide: after an update or on the way forward, and on the way back.
   Slot gathered(std::size_t b) const { return at(1, b); }
   Slot gathered_again(std::size_t b) const { return at(3, b); }
+  // Micro-batches whose gradients replicas divide: everybody has read those of a bucket.
+  Slot read(std::size_t b) const { return at(2, b); }
   // Rules that meet after a period.
   Slot mean(std::size_t b) const { return at(0, b); }
   Slot settled(std::size_t b) const { return at(1, b); }
@@ -106,6 +108,7 @@ enum class SlotKind : std::uint8_t {
   kDevice,   // lock step: on GPUs
   kShared,   // lock step: dense sums into shared weights
   kDivided,  // lock step: parts of dense sums, and of weights
+  kDealt,    // lock step: the same, of every micro-batch of a stage
   kMeans,    // after a period: means
   kChanges,  // after a period: means, and encoded changes
   kLetters,  // servers and peers: letters only, which have no slots

@@ -14,13 +14,14 @@
 #include "trireme/prepare/make_plan.h"
 #include "trireme/prepare/own_update.h"
 #include "trireme/prepare/prepare.h"
-#include "trireme/prepare/stages.h"
+#include "trireme/prepare/stage_weights.h"
 
 namespace trireme::prepare {
 namespace {
 
 constexpr std::int64_t kLargestBatch = 1 << 24;  // nobody asks for more
 constexpr std::int64_t kPage = 2 << 20;          // of GPU memory
+constexpr std::int64_t kEvalBatches = 2;         // one behind the other is as much as many are
 
 std::int64_t bytes_of_type(const TensorType& type) { return static_cast<std::int64_t>(type.num_bytes()); }
 
@@ -62,31 +63,52 @@ bool sums_in_place(const plan::Plan& plan, const plan::Bucket& bucket) {
   return shares_memory(plan) && (bucket.collective == "fixed-tree" || bucket.collective == "two-shot");
 }
 
-// Scratch of the first rank, which has as many shards as any, as if all buckets were under way at once, each
-// in a run of its own. How many really are is a matter of time.
-Result<std::int64_t> exchange_bytes(const plan::Plan& plan, std::int64_t dense_steps, bool in_parts) {
-  std::int64_t bytes = 0;
-  for (const plan::Bucket& bucket : plan.buckets) {
-    if (sums_in_place(plan, bucket) || bucket.sends_factors()) continue;  // gathered in place
-    if (bucket.message_bytes > 0 && dense_steps == 0) continue;           // see codec_bytes
-    collective::ScheduleSpec spec{.world = plan.workers(), .count = bucket.num_elems};
-    if (in_parts) {
-      spec.kind = collective::Kind::kReduceScatter;
-      spec.count = parameter_elems(bucket);
-      for (int w = 0; w < plan.workers(); ++w) spec.counts.push_back(own_part(plan, bucket, w).size());
-    }
-    TR_ASSIGN_OR_RETURN(const collective::Algorithm* algorithm,
-                        collective::find_algorithm(spec.kind, bucket.collective));
-    if (algorithm->fixed_order) {
-      spec.leaf_runs = plan.owners;
-      spec.num_leaves = plan.logical_shards;
-    }
-    if (plan.workers() == 1 || !algorithm->applicable(spec).ok()) continue;
-    TR_ASSIGN_OR_RETURN(const collective::RankProgram program, algorithm->build(spec, 0));
-    const auto& scratch = program.scratch_elems;
-    bytes += 4 * std::accumulate(scratch.begin(), scratch.end(), std::int64_t{0});
+struct Exchange {
+  std::int64_t dense_steps = 0;
+  bool in_parts = false;
+  bool dealt = false;  // every worker has one shard of a sum
+};
+
+// Scratch of the first rank, which has as many shards as any.
+Result<std::int64_t> scratch_of(const plan::Plan& plan, const plan::Bucket& bucket, const Exchange& how) {
+  if (sums_in_place(plan, bucket) || bucket.sends_factors()) return 0;  // gathered in place
+  if (bucket.message_bytes > 0 && how.dense_steps == 0) return 0;       // see codec_bytes
+  collective::ScheduleSpec spec{.world = plan.workers(), .count = bucket.num_elems};
+  if (how.in_parts) {
+    spec.kind = collective::Kind::kReduceScatter;
+    spec.count = parameter_elems(bucket);
+    for (int w = 0; w < plan.workers(); ++w) spec.counts.push_back(own_part(plan, bucket, w).size());
   }
-  return bytes;
+  TR_ASSIGN_OR_RETURN(const collective::Algorithm* algorithm,
+                      collective::find_algorithm(spec.kind, bucket.collective));
+  if (algorithm->fixed_order) {
+    spec.num_leaves = how.dealt ? plan.workers() : plan.logical_shards;
+    spec.leaf_runs = how.dealt ? parallel::even_runs(plan.workers(), plan.workers()) : plan.owners;
+  }
+  if (plan.workers() == 1 || !algorithm->applicable(spec).ok()) return 0;
+  TR_ASSIGN_OR_RETURN(const collective::RankProgram program, algorithm->build(spec, 0));
+  const auto& scratch = program.scratch_elems;
+  return 4 * std::accumulate(scratch.begin(), scratch.end(), std::int64_t{0});
+}
+
+// As if all buckets were under way at once, each in a run of its own. How many really are is a matter of
+// time. Gradients that are divided in every micro-batch leave segment by segment.
+Result<std::int64_t> exchange_bytes(const Prepared& p, const Exchange& how) {
+  std::int64_t bytes = 0;
+  std::vector<std::int64_t> of_buckets;
+  for (const plan::Bucket& bucket : p.plan.buckets) {
+    TR_ASSIGN_OR_RETURN(const std::int64_t own, scratch_of(p.plan, bucket, how));
+    of_buckets.push_back(own);
+    bytes += own;
+  }
+  if (!how.dealt) return bytes;
+  std::int64_t most = 0;
+  for (const StageSegment& s : p.stages->segments) {
+    std::int64_t own = 0;
+    for (const std::size_t b : s.buckets) own += of_buckets[b];
+    most = std::max(most, own);
+  }
+  return most;
 }
 
 // What encoders keep from step to step, and messages on their way out and in. Messages are counted as they
@@ -196,6 +218,7 @@ class Owned {
     }
     return most;
   }
+  std::int64_t gathered_in(const WeightUses& uses) const { return most_at_once(uses, others_); }
   std::int64_t all_gathered() const {
     return level_ == 3 ? std::accumulate(others_.begin(), others_.end(), std::int64_t{0}) : 0;
   }
@@ -229,12 +252,22 @@ Result<std::vector<MemoryPart>> parts_of_stage(const job::Job& job, const Prepar
   TR_ASSIGN_OR_RETURN(const std::int64_t batch, batch_bytes(p.input, p.plan.shard_batch));
   TR_ASSIGN_OR_RETURN(const std::int64_t eval_batch, batch_bytes(p.input, p.eval_batch));
   const std::int64_t shards = shards_of(job, p.plan, replica);
-  std::int64_t updates = 0;
+  std::int64_t updates = owned.updates();
   for (const auto* list : {&p.updates, &p.statistics_updates})
-    for (const Compiled& update : *list) updates += arena_of(update);
+    for (const Compiled& update : *list)
+      if (list != &p.updates || p.plan.zero_level() == 0) updates += arena_of(update);
   for (const Compiled& more : {p.finite_check, p.scale_update}) updates += arena_of(more);
-  TR_ASSIGN_OR_RETURN(const std::int64_t exchange,
-                      exchange_bytes(p.plan, job::coding_of(job, p.sending).dense_steps, false));
+  const Exchange how{job::coding_of(job, p.sending).dense_steps, p.deals_shards, p.deals_shards};
+  TR_ASSIGN_OR_RETURN(const std::int64_t exchange, exchange_bytes(p, how));
+  // Weights are gathered for the phases of a step, or for an evaluation.
+  const std::int64_t written = owned.written(p, replica);
+  std::int64_t gathered = 0;
+  if (p.plan.zero_level() == 3) {
+    TR_ASSIGN_OR_RETURN(const WeightUses uses, uses_of_step(p));
+    const std::int64_t in_step = owned.gathered_in(uses) + (saves_on_the_way(job) ? written : 0);
+    const std::int64_t evaluating = owned.gathered_in(uses_of_evaluation(p, kEvalBatches));
+    gathered = std::max<std::int64_t>(0, std::max(in_step, evaluating) - written);
+  }
   return std::vector<MemoryPart>{
       {"parameters", "weights, frozen ones and older versions too",
        owned.parameters(p) + bytes_of_variables(p.frozen) + bytes.versions},
@@ -242,15 +275,18 @@ Result<std::vector<MemoryPart>> parts_of_stage(const job::Job& job, const Prepar
       {"statistics", "running means and variances", bytes_of_variables(p.statistics)},
       {"values", "what lives across phases, of every micro-batch in flight", bytes.kept},
       {"workspaces", "what one phase needs", bytes.scratch},
-      {"buckets", "gradients of a micro-batch, and sums of them", bytes.gradients},
-      {"gathered", "weights of other replicas, where that needs more than checkpoints do", 0},
+      {"buckets",
+       p.deals_shards ? "gradients of a micro-batch, and sums of this replica's part of them"
+                      : "gradients of a micro-batch, and sums of them",
+       bytes.gradients},
+      {"gathered", "weights of other replicas, where that needs more than checkpoints do", gathered},
       {"batches", "samples of the step and of those made ahead", shards * batch * (job.data.prefetch + 1)},
       {"updates", "values of the optimizer's step", updates},
       {"evaluation", "values and samples of evaluating", bytes.evaluation + eval_batch},
       {"exchange", "scratch of the collective, as if all buckets were under way", exchange},
       {"moves", "activations on their way along the axes of a mesh", 0},
       {"codec", "what encoders keep back, and encoded messages", codec_bytes(job, p, shards)},
-      {"checkpoint", "the copy that is written while training continues", owned.written(p, replica)},
+      {"checkpoint", "the copy that is written while training continues", written},
   };
 }
 
@@ -275,9 +311,9 @@ Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p,
   TR_ASSIGN_OR_RETURN(const std::int64_t eval_batch, batch_bytes(p.input, p.eval_batch));
   const int at_once = std::max(1, threads / std::max(1, plan.shard_threads));
   const std::int64_t eval_slots = at_once, factors = factor_bytes(p, at_once);
-  TR_ASSIGN_OR_RETURN(const std::int64_t exchange,
-                      exchange_bytes(plan, job::coding_of(job, p.sending).dense_steps,
-                                     plan.zero_level() > 0 && p.finite_check == nullptr));
+  const Exchange how{job::coding_of(job, p.sending).dense_steps,
+                     plan.zero_level() > 0 && p.finite_check == nullptr};
+  TR_ASSIGN_OR_RETURN(const std::int64_t exchange, exchange_bytes(p, how));
   const comm::HostRoomOptions room{plan.tiles, shares_memory(plan)};
   TR_ASSIGN_OR_RETURN(const std::int64_t moves, comm::host_room(p.train->graph(), room));
   TR_ASSIGN_OR_RETURN(const std::int64_t eval_moves, comm::host_room(p.eval->graph(), room));

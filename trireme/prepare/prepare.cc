@@ -22,7 +22,7 @@
 #include "trireme/prepare/measured_algorithms.h"
 #include "trireme/prepare/memory_estimate.h"
 #include "trireme/prepare/own_update.h"
-#include "trireme/prepare/stages.h"
+#include "trireme/prepare/stage_weights.h"
 #include "trireme/prepare/tiles.h"
 
 namespace trireme::prepare {
@@ -461,6 +461,13 @@ Status check_zero(const Prepared& p) {
                      "[job] parallel.zero = {}: '{}' is cut in blocks of dimension {} ({}), which cannot be "
                      "divided further; pin it with parallel.layouts",
                      p.plan.zero, name, axis.dim, layout.to_text());
+  if (p.plan.zero_level() == 3 && p.plan.segments > 1 && p.plan.logical_shards % p.plan.workers() != 0)
+    return error(
+        Code::kInvalid,
+        "[job] parallel.zero = 3: {} replicas cannot share the {} logical shards of this run evenly, "
+        "and stages gather weights for every micro-batch; use a data axis that divides {}, or "
+        "parallel.zero = 2",
+        p.plan.workers(), p.plan.logical_shards, p.plan.logical_shards);
   if (p.device == nullptr) return {};
   return error(Code::kInvalid,
                "[job] parallel.zero = {}: on GPUs every replica has its own state; use --device cpu or "
@@ -568,6 +575,7 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model
   if (plan.segments > 1 && plan.overlap == plan::Overlap::kFull) plan.overlap = plan::Overlap::kBuckets;
   plan.zero = static_cast<std::int32_t>(job.options.integer(job::kZero));
   TR_RETURN_IF_ERROR(check_zero(*out));
+  out->deals_shards = can_deal_shards(job, plan);
   // Layers wait for parameters that come when they are read, or the memory of gradients is used in turn.
   if (plan.zero_level() >= 2 && plan.overlap == plan::Overlap::kFull) plan.overlap = plan::Overlap::kBuckets;
   const Status shares = job::can_share_weights(job, out->sending, options.transport, options.replicas);
@@ -587,7 +595,11 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model
           return keep_less(kernel_options(job, *out, named), segment, bytes, *out);
         }));
   const bool in_segments = out->stages != nullptr;
-  const plan::StepCosts costs = in_segments ? segment_costs(*out) : step_costs(*out, options.machine.cores);
+  plan::StepCosts costs = in_segments ? segment_costs(*out) : step_costs(*out, options.machine.cores);
+  if (in_segments && plan.zero_level() == 3) {
+    TR_ASSIGN_OR_RETURN(const WeightUses uses, uses_of_step(*out));
+    costs.gathers = gathers_of(uses);
+  }
   const plan::StepShape shape = plan::step_shape(plan, costs, options.machine, options.link);
   if (plan.overlap != plan::Overlap::kFull)
     plan.exchange_order.clear();

@@ -64,6 +64,9 @@ struct Prepared {
   // Instead of them where the model is cut in its depth. Buckets of the plan that are of other stages are
   // then empty, and here as they are.
   std::shared_ptr<const Stages> stages;
+  // Replicas divide the gradients of every micro-batch (parallel.zero >= 2): of R replicas the micro-batch k
+  // of replica r is logical shard k * R + r, not the k-th of a run. So those with the same k are a subtree.
+  bool deals_shards = false;
   bool never_drains() const;         // stages begin later steps before one ends
   std::int64_t steps_ahead() const;  // so many, of this stage; 0 where they drain
   std::vector<plan::Bucket> whole_buckets;

@@ -18,6 +18,7 @@
 #include "trireme/parallel/pipeline/continuous.h"
 #include "trireme/plan/slots.h"
 #include "trireme/prepare/make_plan.h"
+#include "trireme/prepare/own_update.h"
 #include "trireme/prepare/tiles.h"
 
 namespace trireme::prepare {
@@ -324,6 +325,25 @@ struct SegmentCompiler {
   }
 };
 
+// The gradients of a segment are on their way to the replicas while the next one writes its own: two turns.
+void place_written(const plan::Plan& plan, Stages& stages) {
+  constexpr std::int64_t kLineElems = 16;
+  std::int64_t elems[2] = {0, 0};
+  for (std::size_t s = 0; s < stages.segments.size(); ++s) {
+    StageSegment& own = stages.segments[s];
+    own.turn = static_cast<int>(s % 2);
+    std::int64_t at = 0;
+    for (const std::size_t b : own.buckets) {
+      own.written_at.push_back(at);
+      at += (plan.buckets[b].num_elems + kLineElems - 1) / kLineElems * kLineElems;
+    }
+    elems[own.turn] = std::max(elems[own.turn], at);
+  }
+  for (StageSegment& s : stages.segments)
+    for (std::int64_t& at : s.written_at) at += s.turn == 1 ? elems[0] : 0;
+  stages.written_elems = elems[0] + elems[1];
+}
+
 double crossing_bytes(const SegmentedModel& model, std::int32_t at) {
   double bytes = 0;
   for (const parallel::Crossing* c : model.between(at)) bytes += static_cast<double>(c->type.num_bytes());
@@ -503,6 +523,7 @@ Status compile_stages(const job::Job& job, const PrepareOptions& options, const 
     if (is_own) stages->segments.push_back(std::move(segment));
   }
   TR_RETURN_IF_ERROR(parallel::check_timetable(stages->timetable));
+  if (out.deals_shards) place_written(plan, *stages);
   out.stages = std::move(stages);
   return {};
 }
@@ -518,6 +539,12 @@ Status keep_less(const exec::CompileOptions& kernels, std::size_t segment, std::
   for (int phase = 0; phase < kNumTrainPhases; ++phase) cost.phases[phase] = own.train->phase_cost(phase);
   out.stages = std::move(stages);
   return {};
+}
+
+bool can_deal_shards(const job::Job& job, const plan::Plan& plan) {
+  const int replicas = plan.workers();
+  return plan.segments > 1 && plan.zero_level() >= 2 && !job::waits_for_all(job) &&
+         (replicas & (replicas - 1)) == 0 && plan.logical_shards % replicas == 0;
 }
 
 plan::StepCosts segment_costs(const Prepared& prepared) {
@@ -605,7 +632,15 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
   const parallel::TimetableRow* const row = *parallel::find_timetable_row(spec.kind);
   for (const plan::Bucket& b : plan.buckets)
     out.versions += 4 * b.num_elems * (row->weight_versions(spec, stages.stage) - 1);
-  const comm::Counter counter = comm::count_up(run, plan.logical_shards);
+  const comm::Counter counter = prepared.deals_shards ? comm::count_up({0, run.count}, run.count)
+                                                      : comm::count_up(run, plan.logical_shards);
+  // Elements of a bucket that a replica sums.
+  const auto summed = [&](const plan::Bucket& bucket) {
+    const std::int64_t divided = parameter_elems(bucket);
+    return prepared.deals_shards ? bucket.num_elems - divided + own_part(plan, bucket, replica).size()
+                                 : bucket.num_elems;
+  };
+  out.gradients = 4 * stages.written_elems;
   for (std::size_t s = 0; s < stages.segments.size(); ++s) {
     const StageSegment& own = stages.segments[s];
     const std::int32_t v = stages.virtual_stage_of(own.index);
@@ -614,7 +649,8 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
     for (const std::size_t b : own.buckets) {
       const plan::Bucket& bucket = plan.buckets[b];
       const bool is_coded = !bucket.codec.empty() || bucket.sum == plan::Bucket::kLowRank;
-      out.gradients += 4 * bucket.num_elems * (1 + (is_coded ? run.count : counter.num_vectors));
+      const std::int64_t written = prepared.deals_shards ? 0 : bucket.num_elems;
+      out.gradients += 4 * (written + summed(bucket) * (is_coded ? run.count : counter.num_vectors));
     }
     out.evaluation += own.eval->arena_bytes();
     const bool begins = s == 0 || stages.virtual_stage_of(stages.segments[s - 1].index) != v;
@@ -627,8 +663,8 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
   for (std::size_t b = 0; b < plan.buckets.size(); ++b)
     if (plan.buckets[b].segments.size() > 1)
       for (const std::int32_t g : plan.buckets[b].segments)
-        out.gradients += 4 * plan.buckets[b].num_elems * (stages.find(g) == nullptr ? 1 : 0) +
-                         (g == plan.buckets[b].segments[0] ? 4 * plan.buckets[b].num_elems : 0);
+        out.gradients += 4 * summed(plan.buckets[b]) *
+                         ((stages.find(g) == nullptr ? 1 : 0) + (g == plan.buckets[b].segments[0] ? 1 : 0));
   for (const parallel::Crossing& c : stages.eval)
     if (std::any_of(stages.segments.begin(), stages.segments.end(),
                     [&](const StageSegment& s) { return s.index >= c.from && s.index <= c.last; }))

@@ -25,6 +25,10 @@ struct StageSegment {
   // copied into their buckets when the weights' turn comes.
   std::vector<std::string> early;                 // parameters
   std::vector<std::vector<std::string>> outputs;  // of the train graph, by phase
+  // Where shards are dealt out: per bucket, where its gradients are written in memory that segments use in
+  // turn, in elements. Segments with the same turn share theirs.
+  std::vector<std::int64_t> written_at = {};
+  int turn = 0;
 };
 // What the phases of a segment cost, of all segments: for prices. And where the slots of its collectives
 // begin.
@@ -49,6 +53,7 @@ struct Stages {
   int stage_of(std::int32_t segment) const;  // who has it
   std::int32_t virtual_stage_of(std::int32_t segment) const;
   std::vector<std::int32_t> first_segments;  // per virtual stage
+  std::int64_t written_elems = 0;            // of that memory; 0: every bucket has memory of its own
 
   const StageSegment* find(std::int32_t segment) const;  // null: it is another rank's
 };
@@ -71,6 +76,9 @@ plan::StepCosts segment_costs(const Prepared& prepared);
 // part of its own, which stages without one have computed from the beginning.
 plan::StepParts segment_parts(const Prepared& prepared);
 std::int32_t part_of_segment(const plan::Plan& plan, std::int32_t segment);
+// Whether the gradients of every micro-batch can be divided among the replicas: nothing is to be known about
+// all of them first, and micro-batches of all replicas are subtrees of the fixed tree.
+bool can_deal_shards(const job::Job& job, const plan::Plan& plan);
 // Keeps less between the phases of a segment of this rank, at least `save_bytes` where that can be: cheap
 // values are computed again in the phase that reads them.
 Status keep_less(const exec::CompileOptions& kernels, std::size_t segment, std::int64_t save_bytes,

@@ -33,7 +33,7 @@ bool is_gone(const PipelineFault& fault) {
 
 }  // namespace
 
-job::Job pipeline_job(const std::string& timetable) {
+job::Job pipeline_job(const std::string& timetable, std::int64_t zero) {
   job::Job job = tiny_job();
   const Json wide{{"kind", "dense"}, {"out", 8}, {"activation", "relu"}};
   job.model.layers = Json::array({wide, wide, wide, wide, wide, {{"kind", "classifier"}}});
@@ -44,13 +44,14 @@ job::Job pipeline_job(const std::string& timetable) {
   job.parallel.mesh = "data=3,stage=3";
   job.options.set(job::kSegments.name, std::int64_t{6});
   job.options.set(job::kPipeline.name, timetable);
+  job.options.set(job::kZero.name, zero);
   if (timetable == "interleaved") job.options.set(job::kVirtualStages.name, std::int64_t{2});
   job::take_workers_of_mesh(job, false);
   return job;
 }
 
-HealthyRun healthy_run(const std::string& timetable) {
-  HealthyRun healthy{pipeline_job(timetable), tiny_pictures(144, 8), "", 0};
+HealthyRun healthy_run(const std::string& timetable, std::int64_t zero) {
+  HealthyRun healthy{pipeline_job(timetable, zero), tiny_pictures(144, 8), "", 0};
   const start::SimulateReport report = run_with_fault(healthy, {}, 1);
   for (const auto& rank : report.ranks) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
   if (report.ranks[0].ok()) healthy.hash = report.ranks[0]->parameters_sha256;

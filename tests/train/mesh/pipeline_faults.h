@@ -14,7 +14,7 @@ namespace trireme::train::testing {
 // Three replicas, so that two of them know better than the third, of three stages; six segments, six
 // micro-batches each. Rank 5 is (data 1, stage 2).
 inline constexpr int kFaultWorld = 9;
-job::Job pipeline_job(const std::string& timetable);
+job::Job pipeline_job(const std::string& timetable, std::int64_t zero = 0);
 
 // The run of a timetable without a fault: what it trains to, and how long it takes.
 struct HealthyRun {
@@ -23,7 +23,7 @@ struct HealthyRun {
   std::string hash;
   TimeNs end = 0;
 };
-HealthyRun healthy_run(const std::string& timetable);
+HealthyRun healthy_run(const std::string& timetable, std::int64_t zero = 0);
 
 struct PipelineFault {
   runtime::FaultSpec spec;

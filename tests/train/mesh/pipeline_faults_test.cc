@@ -18,6 +18,16 @@ TEST_P(PipelineFaults, EndInOneErrorOrTheSameBitsFromFiftySeeds) {
   }
 }
 
+// Replicas wait for each other's weights.
+TEST(PipelineFaultsOfDividedStages, EndInOneErrorOrTheSameBits) {
+  const HealthyRun healthy = healthy_run("1f1b", 3);
+  ASSERT_EQ(healthy.hash, healthy_run("1f1b").hash);
+  for (std::uint64_t seed = 2; seed <= 41 && !HasFailure(); ++seed) {
+    const PipelineFault fault = draw_pipeline_fault(seed, healthy);
+    expect_one_end(healthy, fault, run_with_fault(healthy, fault, seed), seed);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Timetables, PipelineFaults,
                          ::testing::Values("gpipe", "1f1b", "interleaved", "zb-h1"), [](const auto& info) {
                            std::string name = info.param;

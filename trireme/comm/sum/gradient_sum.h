@@ -39,6 +39,7 @@ struct SumSlots {
   // What goes beside it: a second sum; on GPUs a second meeting, or lengths of encodings.
   std::uint16_t second = 0;
   std::uint16_t rest = 0;  // of what everybody needs where the sum itself is scattered
+  std::uint16_t read = 0;  // everybody has read a micro-batch's gradients, and what everybody needs of them
   CodedSlots coded;        // instead of these, where the sum is encoded
 };
 
@@ -103,6 +104,12 @@ class GradientSum {
   // All shards' vectors are there. Ends when result() is; fails with the group's verdict.
   virtual runtime::Task<Status> sum(SumCall call) = 0;
   virtual Tensor result() const = 0;
+  // Elements of the result from `offset` of the bucket on. Where the sum is scattered they are of this
+  // worker's part or behind all parts.
+  virtual Tensor summed(std::int64_t offset, const TensorType& type) const {
+    const Tensor all = result();
+    return Tensor(all.buffer(), type, all.offset_bytes() + static_cast<std::size_t>(offset) * sizeof(float));
+  }
   // What is kept from sum to sum, live: [shards of this worker, elements] each; goes where the shards go.
   virtual NamedState state() const { return {}; }
   // What is kept on another device is where state() shows it. Between sums.

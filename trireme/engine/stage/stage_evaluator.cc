@@ -15,6 +15,9 @@ Result<std::unique_ptr<StageEvaluator>> StageEvaluator::make(runtime::Runtime& r
   const prepare::Prepared& prepared = *made->o_.prepared;
   TR_ASSIGN_OR_RETURN(made->batch_, prepare::allocate_batch(device, prepared.input, prepared.eval_batch));
   TR_RETURN_IF_ERROR(made->make_executions());
+  if (made->o_.gathers != nullptr)
+    made->weights_ =
+        std::make_unique<SegmentWeights>(rt, *made->o_.gathers, SegmentWeights::Of::kEvaluations);
   return made;
 }
 
@@ -106,23 +109,51 @@ Status StageEvaluator::read(std::size_t segment, std::int64_t batch, std::span<f
   return {};
 }
 
-Task<Status> StageEvaluator::run(std::int64_t step, Part part, BatchRange range, std::span<float> results) {
-  const PartRange samples = range_of(*o_.data, part);
+Task<Status> StageEvaluator::run_batch(std::int64_t step, std::int64_t batch, std::span<float> results) {
   const auto& own = stages().segments;
-  for (std::int64_t batch = range.begin; batch < range.end; ++batch) {
-    TR_CO_RETURN_IF_ERROR(co_await fill(samples, batch));
-    const exec::RunOptions how{.number = static_cast<std::uint64_t>(batch)};
-    for (std::size_t s = 0; s < own.size(); ++s) {
-      const std::int32_t g = own[s].index;
-      const bool comes = g > 0 && stages().find(g - 1) == nullptr;
-      if (comes) TR_CO_RETURN_IF_ERROR(co_await pass(step, batch, g - 1, false));
-      TR_CO_RETURN_IF_ERROR(co_await executions_[s]->run(how));
-      TR_CO_RETURN_IF_ERROR(read(s, batch, results));
-      const bool goes = g + 1 < o_.prepared->plan.segments && stages().find(g + 1) == nullptr;
-      if (goes) TR_CO_RETURN_IF_ERROR(co_await pass(step, batch, g, true));
-    }
+  const exec::RunOptions how{.number = static_cast<std::uint64_t>(batch)};
+  for (std::size_t s = 0; s < own.size(); ++s) {
+    const std::int32_t g = own[s].index;
+    const bool comes = g > 0 && stages().find(g - 1) == nullptr;
+    if (comes) TR_CO_RETURN_IF_ERROR(co_await pass(step, batch, g - 1, false));
+    if (weights_ != nullptr) TR_CO_RETURN_IF_ERROR(co_await weights_->take());
+    TR_CO_RETURN_IF_ERROR(co_await executions_[s]->run(how));
+    if (weights_ != nullptr) weights_->give_back();
+    TR_CO_RETURN_IF_ERROR(read(s, batch, results));
+    const bool goes = g + 1 < o_.prepared->plan.segments && stages().find(g + 1) == nullptr;
+    if (goes) TR_CO_RETURN_IF_ERROR(co_await pass(step, batch, g, true));
   }
   co_return Status();
+}
+
+// A replica with fewer batches takes part in the gathers of the others.
+Task<Status> StageEvaluator::run_all(std::int64_t step, Part part, BatchRange range,
+                                     std::span<float> results) {
+  const PartRange samples = range_of(*o_.data, part);
+  std::int64_t most = range.end - range.begin;
+  if (weights_ != nullptr) {
+    const std::int64_t replicas = o_.prepared->plan.workers();
+    most = (num_batches(part) + replicas - 1) / replicas;
+    weights_->set_uses(prepare::uses_of_evaluation(*o_.prepared, most));
+    weights_->begin(static_cast<std::uint32_t>(step));
+  }
+  for (std::int64_t batch = range.begin; batch < range.end; ++batch) {
+    TR_CO_RETURN_IF_ERROR(co_await fill(samples, batch));
+    TR_CO_RETURN_IF_ERROR(co_await run_batch(step, batch, results));
+  }
+  for (std::int64_t more = range.end - range.begin; more < most; ++more)
+    for (std::size_t s = 0; s < stages().segments.size(); ++s) {
+      TR_CO_RETURN_IF_ERROR(co_await weights_->take());
+      weights_->give_back();
+    }
+  co_return Status();
+}
+
+Task<Status> StageEvaluator::run(std::int64_t step, Part part, BatchRange range, std::span<float> results) {
+  const Status status = co_await run_all(step, part, range, results);
+  if (!status.ok() && weights_ != nullptr) o_.gathers->fail("evaluation", status);
+  if (weights_ != nullptr) co_await weights_->drained();
+  co_return status;
 }
 
 }  // namespace trireme::engine

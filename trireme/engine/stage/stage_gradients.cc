@@ -55,17 +55,71 @@ Tensor StageGradients::written(std::size_t bucket, std::int32_t segment) const {
 }
 
 Task<Status> StageGradients::add(const exec::Execution& execution, const prepare::StageSegment& segment,
-                                 std::size_t place) {
+                                 Place place) {
+  if (!rt_.is_phantom())
+    for (const std::size_t b : segment.buckets)
+      TR_CO_RETURN_IF_ERROR(collect(execution, segment, b, written(b, segment.index)));
+  if (prepared_.deals_shards) {
+    leaving_.push_back({&segment, place});
+    if (leaving_.size() == 1) rt_.spawn(divide_all());
+    co_return failure_;
+  }
   for (const std::size_t b : segment.buckets) {
-    if (!rt_.is_phantom()) TR_CO_RETURN_IF_ERROR(collect(execution, segment, b, written(b, segment.index)));
     if (auto* const of_segments = dynamic_cast<comm::SegmentSum*>(sums_[b].get())) {
-      co_await of_segments->add(segment.index);
+      TR_CO_RETURN_IF_ERROR(co_await of_segments->add(segment.index, place.step));
     } else {
-      Task<void> kept = keep(b, place);
+      Task<void> kept = keep(b, place.number);
       co_await std::move(kept);
     }
   }
+  if (place.is_last) on_done_(segment.index);
   co_return Status();
+}
+
+Task<Status> StageGradients::divide(const Added& added) {
+  std::vector<Task<Status>> all;
+  for (const std::size_t b : added.segment->buckets)
+    all.push_back(dynamic_cast<comm::SegmentSum&>(*sums_[b]).add(added.segment->index, added.place.step));
+  co_return co_await runtime::when_all(rt_, std::move(all));
+}
+
+// After a failure what waits never begins.
+Task<void> StageGradients::divide_all() {
+  while (!leaving_.empty()) {
+    const Added first = leaving_.front();
+    const Status status = co_await divide(first);
+    leaving_.pop_front();
+    if (!status.ok()) {
+      if (failure_.ok()) failure_ = status;
+      leaving_.clear();
+    } else if (first.place.is_last) {
+      on_done_(first.segment->index);
+    }
+    if (ended_ != nullptr) ended_->set(true);
+  }
+}
+
+bool StageGradients::is_written(int turn) const {
+  return std::any_of(leaving_.begin(), leaving_.end(),
+                     [&](const Added& added) { return added.segment->turn == turn; });
+}
+
+Task<void> StageGradients::wait_for_an_end() {
+  const TimeNs began = rt_.now();
+  ended_ = std::make_unique<runtime::OneShot<bool>>(rt_);
+  co_await ended_->wait_until(kForever);  // sums end with the group's verdict at the latest
+  ended_ = nullptr;
+  waited_ += rt_.now() - began;
+}
+
+Task<Status> StageGradients::make_room(const prepare::StageSegment& segment) {
+  while (is_written(segment.turn)) co_await wait_for_an_end();
+  co_return failure_;
+}
+
+Task<Status> StageGradients::drained() {
+  while (!leaving_.empty()) co_await wait_for_an_end();
+  co_return failure_;
 }
 
 }  // namespace trireme::engine

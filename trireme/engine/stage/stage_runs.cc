@@ -89,6 +89,11 @@ Status StageRuns::take_shards(collective::LeafRun run) {
   TR_ASSIGN_OR_RETURN(row_, parallel::find_timetable_row(spec_.kind));
   TR_RETURN_IF_ERROR(make_virtual_stages());
   TR_RETURN_IF_ERROR(gradients_.make());
+  if (o_.gathers->divides_parameters()) {
+    TR_ASSIGN_OR_RETURN(prepare::WeightUses uses, prepare::uses_of_step(*o_.prepared));
+    weights_ = std::make_unique<SegmentWeights>(rt_, *o_.gathers, SegmentWeights::Of::kSteps);
+    weights_->set_uses(std::move(uses));
+  }
   turns_.clear();
   if (row_->is_synchronous) {
     TR_ASSIGN_OR_RETURN(const parallel::StageActions actions, build_timetable(spec_, stages().stage));
@@ -97,14 +102,14 @@ Status StageRuns::take_shards(collective::LeafRun run) {
     num_now_ = turns_.size();
     give_places();
   } else {
-    versions_ = std::make_unique<WeightVersions>(rt_, *o_.weights);
+    run_.versions = std::make_unique<WeightVersions>(rt_, *o_.weights);
     own_[0].places.resize(static_cast<std::size_t>(places_of_run(spec_, *row_, stages().stage)));
   }
   return make_places();
 }
 
 std::int64_t StageRuns::step_of(int micro_batch) const {
-  return never_drains() ? first_step_ + micro_batch / spec_.micro_batches : step_;
+  return never_drains() ? run_.first_step + micro_batch / spec_.micro_batches : step_;
 }
 int StageRuns::place_in_step(int micro_batch) const {
   return never_drains() ? micro_batch % spec_.micro_batches : micro_batch;
@@ -125,6 +130,8 @@ void StageRuns::begin(const StageStep& now) {
   losses_seen_ = 0;
   broken_ = -1;
   waited_ = 0;
+  gradients_.begin();
+  if (weights_ != nullptr) weights_->begin(static_cast<std::uint32_t>(step_));
   const bool has_losses = std::any_of(stages().segments.begin(), stages().segments.end(), [](const auto& s) {
     return s.train->graph().find_output("loss").has_value();
   });
@@ -133,8 +140,8 @@ void StageRuns::begin(const StageStep& now) {
 
 // What was asked for ahead is of this step now.
 void StageRuns::begin_in_run(const StageStep& now) {
-  if (first_step_ < 0) first_step_ = now.step;
-  const std::int64_t step = now.step - first_step_, steps = now.end - first_step_;
+  if (run_.first_step < 0) run_.first_step = now.step;
+  const std::int64_t step = now.step - run_.first_step, steps = now.end - run_.first_step;
   asked_.forward -= std::min(asked_.forward, num_now_);
   asked_.back = 0;
   turns_.clear();
@@ -261,7 +268,7 @@ Task<Status> StageRuns::wait_until_ready(const Turn& turn) {
 }
 
 Status StageRuns::rebind(Place& place) {
-  const exec::Variables& variables = versions_->of(place.version);
+  const exec::Variables& variables = run_.versions->of(place.version);
   if (place.reads == &variables) return {};
   for (const auto& execution : place.slot.executions) TR_RETURN_IF_ERROR(execution->rebind(variables));
   place.reads = &variables;
@@ -280,17 +287,17 @@ Status StageRuns::take_weights(const Turn& turn) {
 // copy of them.
 Task<Status> StageRuns::end_weights(const Turn& turn) {
   const int micro_batch = turn.action.micro_batch;
-  ++ages_[versions_->newest() - place_of(turn).version];
+  ++run_.ages[run_.versions->newest() - place_of(turn).version];
   if (place_in_step(micro_batch) + 1 < spec_.micro_batches) co_return Status();
   const std::int64_t oldest = row_->version_read(spec_, stages().stage, micro_batch + 1);
-  versions_->forget_before(oldest);
+  run_.versions->forget_before(oldest);
   const bool is_last = num_now_ == turns_.size();  // no step follows
-  if (oldest <= versions_->newest() && !is_last) {
-    TR_CO_RETURN_IF_ERROR(co_await versions_->keep());
+  if (oldest <= run_.versions->newest() && !is_last) {
+    TR_CO_RETURN_IF_ERROR(co_await run_.versions->keep());
     for (Place& place : own_[0].places)
       if (place.begun > place.finished && &place != &place_of(turn)) TR_CO_RETURN_IF_ERROR(rebind(place));
   }
-  versions_->count_update();
+  run_.versions->count_update();
   const auto& segments = own_[0].stage.segments;
   for (auto s = segments.rbegin(); s != segments.rend(); ++s) o_.on_done((*s)->index);
   co_return Status();
@@ -315,11 +322,21 @@ Status StageRuns::look_at_loss(const Turn& turn, const exec::Execution& executio
   return {};
 }
 
+// What the phase reads has come from them, and what it writes is theirs no more.
+Task<Status> StageRuns::wait_for_replicas(const Turn& turn, const prepare::StageSegment& segment) {
+  const TimeNs began = rt_.now();
+  if (turn.action.phase == Phase::kWeights) TR_CO_RETURN_IF_ERROR(co_await gradients_.make_room(segment));
+  if (weights_ != nullptr) TR_CO_RETURN_IF_ERROR(co_await weights_->take());
+  if (rt_.now() > began)
+    o_.trace->note(fmt::format("wait for replicas, {}", turn.action.to_text()), "wait",
+                   turn.action.virtual_stage, began);
+  co_return Status();
+}
+
 Task<Status> StageRuns::run_phase(const Turn& turn, const prepare::BatchTensors& batch) {
   const Phase phase = turn.action.phase;
   const VirtualStage& stage = own_[turn.own].stage;
   const std::size_t count = stage.segments.size();
-  const BusyTime::Span busy(o_.busy);
   const auto number =
       static_cast<std::uint64_t>(step_of(turn.action.micro_batch) * o_.prepared->plan.logical_shards) +
       static_cast<std::uint64_t>(place_in_step(turn.action.micro_batch));
@@ -333,25 +350,28 @@ Task<Status> StageRuns::run_phase(const Turn& turn, const prepare::BatchTensors&
     exec::RunOptions how;
     how.number = number;
     how.phase = static_cast<int>(phase);
-    TR_CO_RETURN_IF_ERROR(co_await execution.run(how));
+    TR_CO_RETURN_IF_ERROR(co_await wait_for_replicas(turn, segment));
+    {
+      const BusyTime::Span busy(o_.busy);
+      TR_CO_RETURN_IF_ERROR(co_await execution.run(how));
+    }
+    if (weights_ != nullptr) weights_->give_back();
+    // Before another segment writes there.
+    if (phase == Phase::kWeights && o_.prepared->deals_shards)
+      TR_CO_RETURN_IF_ERROR(co_await add_gradients(turn, s));
     if (phase == Phase::kForward) TR_CO_RETURN_IF_ERROR(look_at_loss(turn, execution, segment));
   }
   co_return Status();
 }
 
-Task<Status> StageRuns::add_gradients(const Turn& turn) {
+Task<Status> StageRuns::add_gradients(const Turn& turn, std::size_t segment) {
   const BusyTime::Span busy(o_.busy);
-  const VirtualStage& stage = own_[turn.own].stage;
-  const int in_step = place_in_step(turn.action.micro_batch);
-  for (std::size_t s = stage.segments.size(); s-- > 0;) {
-    const prepare::StageSegment& segment = *stage.segments[s];
-    exec::Execution& execution = *place_of(turn).slot.executions[s];
-    TR_CO_RETURN_IF_ERROR(co_await gradients_.add(execution, segment, static_cast<std::size_t>(in_step)));
-    if (in_step + 1 == spec_.micro_batches && !never_drains()) o_.on_done(segment.index);
-  }
-  if (never_drains()) TR_CO_RETURN_IF_ERROR(co_await end_weights(turn));
-  ++place_of(turn).finished;
-  co_return Status();
+  StageGradients::Place place;
+  place.step = static_cast<std::uint32_t>(step_of(turn.action.micro_batch));
+  place.number = static_cast<std::size_t>(place_in_step(turn.action.micro_batch));
+  place.is_last = place.number + 1 == static_cast<std::size_t>(spec_.micro_batches) && !never_drains();
+  const exec::Execution& execution = *place_of(turn).slot.executions[segment];
+  co_return co_await gradients_.add(execution, *own_[turn.own].stage.segments[segment], place);
 }
 
 Task<Status> StageRuns::compute(const Turn& turn, const StageStep& now) {
@@ -374,7 +394,12 @@ Task<Status> StageRuns::compute(const Turn& turn, const StageStep& now) {
   // before waits for them.
   const Phase sends_back = row_->splits_weights ? Phase::kBackward : Phase::kWeights;
   if (phase == Phase::kForward || phase == sends_back) spawn_sends(turn);
-  if (phase == Phase::kWeights) TR_CO_RETURN_IF_ERROR(co_await add_gradients(turn));
+  if (phase == Phase::kWeights) {
+    for (std::size_t s = own_[turn.own].stage.segments.size(); s-- > 0 && !o_.prepared->deals_shards;)
+      TR_CO_RETURN_IF_ERROR(co_await add_gradients(turn, s));
+    if (never_drains()) TR_CO_RETURN_IF_ERROR(co_await end_weights(turn));
+    ++place_of(turn).finished;
+  }
   ask();
   co_return Status();
 }
@@ -388,11 +413,14 @@ Task<Status> StageRuns::run(StageStep now) {
   }
   if (broken_ >= 0) co_return Status();
   if (!never_drains()) co_await drained();
+  TR_CO_RETURN_IF_ERROR(co_await gradients_.drained());
   co_return failure_;
 }
 
 Task<void> StageRuns::drained() {
   while (under_way_ > 0) co_await wait_for_change();
+  (void)co_await gradients_.drained();
+  if (weights_ != nullptr) co_await weights_->drained();
 }
 
 }  // namespace trireme::engine

@@ -17,6 +17,7 @@
 
 #include "trireme/comm/host_ops.h"
 #include "trireme/engine/stage/busy_time.h"
+#include "trireme/engine/stage/segment_weights.h"
 #include "trireme/engine/stage/stage_gradients.h"
 #include "trireme/engine/stage/stage_slots.h"
 #include "trireme/engine/stage/weight_versions.h"
@@ -30,6 +31,7 @@ struct StageRunsOptions {
   const prepare::Prepared* prepared = nullptr;
   Weights* weights = nullptr;
   const BucketSums* sums = nullptr;
+  WeightGathers* gathers = nullptr;
   comm::Group* line = nullptr;  // along the stage axis; null: all segments are here
   exec::HostOps host_ops = {};
   Votes* votes = nullptr;  // what is learned of losses goes there
@@ -54,7 +56,7 @@ struct StageStep {
 class StageRuns {
  public:
   StageRuns(runtime::Runtime& rt, StageRunsOptions options)
-      : rt_(rt), o_(std::move(options)), gradients_(rt, *o_.prepared, *o_.sums) {}
+      : rt_(rt), o_(std::move(options)), gradients_(rt, *o_.prepared, *o_.sums, o_.on_done) {}
 
   // The micro-batches of a replica: its run of logical shards.
   Status take_shards(collective::LeafRun run);
@@ -66,10 +68,17 @@ class StageRuns {
   // A micro-batch whose loss is not a number, by its place in the step, or -1. Its gradient does not leave,
   // so no rank ends a sum of the step.
   int broken_place() const { return broken_; }
-  TimeNs waited_ns() const { return waited_; }  // in the last run, for neighbours
+  // In the last run, for neighbours; and for other replicas of this stage: for weights, and until they had
+  // read gradients.
+  struct Waited {
+    TimeNs for_neighbours = 0, for_replicas = 0;
+  };
+  Waited waited() const {
+    return {waited_, gradients_.waited_ns() + (weights_ != nullptr ? weights_->waited_ns() : 0)};
+  }
   // Where the pipeline never drains: ages of the weights that micro-batches of the last step read, in updates
   // -> how many of them.
-  std::map<std::int64_t, std::int64_t> take_ages() { return std::exchange(ages_, {}); }
+  std::map<std::int64_t, std::int64_t> take_ages() { return std::exchange(run_.ages, {}); }
   std::int64_t kept_bytes() const;  // by all micro-batches that may be in flight at once
 
  private:
@@ -95,7 +104,7 @@ class StageRuns {
   };
   const prepare::Stages& stages() const { return *o_.prepared->stages; }
   Place& place_of(const Turn& turn) { return own_[turn.own].places[turn.place]; }
-  bool never_drains() const { return versions_ != nullptr; }
+  bool never_drains() const { return run_.versions != nullptr; }
   // Micro-batches of a pipeline that never drains are numbered over the run.
   std::int64_t step_of(int micro_batch) const;
   int place_in_step(int micro_batch) const;
@@ -118,8 +127,9 @@ class StageRuns {
   runtime::Task<Status> end_weights(const Turn& turn);
   Status rebind(Place& place);
   runtime::Task<Status> compute(const Turn& turn, const StageStep& now);
+  runtime::Task<Status> wait_for_replicas(const Turn& turn, const prepare::StageSegment& segment);
   runtime::Task<Status> run_phase(const Turn& turn, const prepare::BatchTensors& batch);
-  runtime::Task<Status> add_gradients(const Turn& turn);
+  runtime::Task<Status> add_gradients(const Turn& turn, std::size_t segment);
   Status look_at_loss(const Turn& turn, const exec::Execution& execution,
                       const prepare::StageSegment& segment);
   void spawn_sends(const Turn& turn);
@@ -146,9 +156,13 @@ class StageRuns {
   TimeNs waited_ = 0;
   std::unique_ptr<runtime::OneShot<bool>> change_;  // while somebody waits
 
-  std::unique_ptr<WeightVersions> versions_;  // null: the pipeline drains
-  std::map<std::int64_t, std::int64_t> ages_;
-  std::int64_t first_step_ = -1;  // that filled it
+  struct {
+    std::unique_ptr<WeightVersions> versions;  // null: the pipeline drains
+    std::map<std::int64_t, std::int64_t> ages;
+    std::int64_t first_step = -1;  // that filled it
+  } run_;
+  // Where replicas divide parameters: what the phases of a step read of them. Null: they are all here.
+  std::unique_ptr<SegmentWeights> weights_;
 };
 
 }  // namespace trireme::engine

@@ -70,6 +70,9 @@ Status Vote::take_shards(collective::LeafRun run) {
     leaves_.push_back(std::move(own));
   }
   kept_.resize(count);
+  if (dealt_) {
+    TR_ASSIGN_OR_RETURN(of_turns_, group_.allocate({DType::kF32, {run.count * plan::kVoteElems}}));
+  }
   const auto elems = static_cast<std::int64_t>(num_of_parts());
   if (parts_ != nullptr && (of_parts_.is_null() || of_parts_.shape().num_elems() != elems)) {
     TR_ASSIGN_OR_RETURN(of_parts_, parts_->allocate({DType::kF32, {elems}}));
@@ -144,6 +147,33 @@ runtime::Task<Status> Vote::add_parts(const StepInput& step) {
   co_return Status();
 }
 
+comm::Call Vote::call_of(const StepInput& step) const {
+  comm::Call call;
+  call.step = static_cast<std::uint32_t>(step.step);
+  call.slot = slot_;
+  call.label = "vote";
+  call.ahead = segments_.count > 1;
+  call.algorithm = "fixed-tree";
+  return call;
+}
+
+// Shards of one turn are a subtree: first they are added over the replicas, then the turns here.
+runtime::Task<Status> Vote::add_dealt(comm::Call call) {
+  const auto turns = static_cast<std::int32_t>(leaves_.size());
+  call.num_leaves = group_.world();
+  for (std::int32_t replica = 0; replica < group_.world(); ++replica) call.leaf_runs.push_back({replica, 1});
+  float* const all = rt_.is_phantom() ? nullptr : of_turns_.data<float>();
+  const auto of_turn = [&](std::size_t i) { return all + i * plan::kVoteElems; };
+  for (std::size_t i = 0; all != nullptr && i < leaves_.size(); ++i)
+    std::copy_n(leaves_[i].data<float>(), plan::kVoteElems, of_turn(i));
+  const Tensor partials[] = {of_turns_};
+  TR_CO_RETURN_IF_ERROR(co_await group_.allreduce_tree(std::move(call), partials, of_turns_));
+  for (std::size_t i = 0; all != nullptr && i < leaves_.size(); ++i)
+    std::copy_n(of_turn(i), plan::kVoteElems, leaves_[i].data<float>());
+  comm::add_own_shards(leaves_, {0, turns}, turns);
+  co_return Status();
+}
+
 runtime::Task<Status> Vote::cast(StepInput step, std::vector<collective::LeafRun> owners) {
   if (!rt_.is_phantom()) write_leaves(step);
   if (parts_ != nullptr)
@@ -151,13 +181,10 @@ runtime::Task<Status> Vote::cast(StepInput step, std::vector<collective::LeafRun
   else if (segments_.count > 1 && !rt_.is_phantom())
     add_segments(squares_.data());
   say(true, std::vector<float>(static_cast<std::size_t>(segments_.count), 0));
-  if (!alone_) {
-    comm::Call call;
-    call.step = static_cast<std::uint32_t>(step.step);
-    call.slot = slot_;
-    call.label = "vote";
-    call.ahead = segments_.count > 1;
-    call.algorithm = "fixed-tree";
+  if (dealt_) {
+    TR_CO_RETURN_IF_ERROR(co_await add_dealt(call_of(step)));
+  } else if (!alone_) {
+    comm::Call call = call_of(step);
     call.num_leaves = num_shards_;
     const collective::LeafRun own = owners[static_cast<std::size_t>(group_.rank())];
     call.leaf_runs = std::move(owners);

@@ -37,6 +37,8 @@ class Vote {
     int tile = 0;
   };
   void cut_in_depth(Segments segments);
+  // The shards were dealt out to the replicas by turns (Prepared::deals_shards). Before take_shards().
+  void deal_shards() { dealt_ = true; }
 
   // Memory for the shards of a run. Places that stay keep theirs.
   Status take_shards(collective::LeafRun run);
@@ -58,6 +60,8 @@ class Vote {
   void add_segments(const float* squares);
   void write_leaves(const StepInput& step);
   runtime::Task<Status> add_parts(const StepInput& step);
+  comm::Call call_of(const StepInput& step) const;
+  runtime::Task<Status> add_dealt(comm::Call call);
   void read();
 
   runtime::Runtime& rt_;
@@ -69,6 +73,8 @@ class Vote {
   std::size_t first_of_parts_;  // place in a leaf from which on the ranks of a replica may differ
   std::vector<Tensor> leaves_;  // per shard; the first receives the sum
   Tensor of_parts_;             // what of the leaves differs
+  bool dealt_ = false;
+  Tensor of_turns_;  // all leaves, where shards are dealt out
   std::vector<std::array<float, 2>> kept_;
   bool finite_ = true;
   std::vector<float> squares_ = {0};  // per segment
