@@ -117,6 +117,50 @@ TEST_P(MemoryOfWorkers, FallsByLevelOfZeroAsPredicted) {
 INSTANTIATE_TEST_SUITE_P(Models, MemoryOfWorkers, ::testing::Range(std::size_t{0}, models().size()),
                          [](const auto& info) { return std::string(models()[info.param].name); });
 
+// Each segment's weights and gradients are together only while it computes. Where a memory limit is given the
+// cuts do not depend on how fast the cores happen to be.
+TEST(MemoryOfPipelines, FallsByLevelOfZeroAsPredicted) {
+  const Workspace w;
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += static_cast<char>('!' + i * 7919 % 65);
+  w.write("text.txt", text);
+  const Words job{"data.kind=text",
+                  "data.path=text.txt",
+                  "data.context=16",
+                  "model.name=char-gpt",
+                  "train.batch=8",
+                  "model.options={layers=6, width=192}",
+                  "train.segments=6",
+                  "train.optimizer.kind=adam",
+                  "parallel.micro_batches=4",
+                  "train.optimizer.clip_norm=0",
+                  "train.memory_limit=64GiB",
+                  "parallel.bucket_bytes=262144"};
+  for (const char* timetable : {"1f1b", "zb-h1"}) {
+    double before = 1e18;
+    std::string bits;
+    for (const char* level : {"0", "1", "2", "3"}) {
+      const Words how{"parallel.mesh=data=2,stage=2", std::string("parallel.pipeline=") + timetable,
+                      std::string("parallel.zero=") + level};
+      const std::string where = fmt::format("{}, level {}", timetable, level);
+      const Json s = trained(w, fmt::format("{}-{}", timetable, level), job + how);
+      const std::vector<double> peak = numbers(s, "peak_bytes_per_rank"),
+                                predicted = numbers(s, "predicted_bytes_per_rank");
+      ASSERT_EQ(peak.size(), 4U) << where;
+      ASSERT_EQ(predicted.size(), 4U) << where;
+      for (std::size_t r = 0; r < 4; ++r)
+        EXPECT_NEAR(predicted[r] / peak[r], 1, 0.05) << where << ", rank " << r;
+      const double most = *std::max_element(peak.begin(), peak.end());
+      EXPECT_LT(most, 0.95 * before) << where;
+      before = most;
+      const std::string hash = s.value("parameters_sha256", "");
+      EXPECT_EQ(hash.size(), 64U) << where;
+      if (bits.empty()) bits = hash;
+      EXPECT_EQ(hash, bits) << where;
+    }
+  }
+}
+
 TEST(MemoryOfMeshes, IsShownBeforeTheRunAsItIsPredictedInIt) {
   const Workspace w;
   const Words sets{
