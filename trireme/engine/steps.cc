@@ -127,6 +127,7 @@ void Steps::make_stages() {
   o.trace = o_.trace;
   o.busy = &busy_;
   o.skips = o_.job->train.nan == "skip" || o_.prepared->scale_update != nullptr;
+  o.several_batches = o_.job->train.optimizer.max_batch_multiplier > 1;
   const auto tell = [this](std::int32_t last) {
     for (std::int32_t part = 0; part <= last; ++part)
       for (std::size_t place = 0; place < votes_->num_shards(); ++place) conductor_->computed(place, part);
@@ -281,10 +282,12 @@ Task<Status> Steps::run_shard(std::size_t place) {
   co_return status;
 }
 
-Task<Status> Steps::run_batch() {
+Task<Status> Steps::run_batch(std::int64_t number) {
   if (stages_ != nullptr) {
     StageStep now;
     now.step = now_.input.step;
+    now.batch = number;
+    now.num_batches = now_.input.num_batches;
     now.batches = {&now_.batch, 1};
     co_return co_await stages_->run(now);
   }
@@ -309,7 +312,7 @@ Task<Status> Steps::run_batches(StepOutput& out) {
     }
     loss_->begin_batch(runs_->size());
     gathers_->begin(static_cast<std::uint32_t>(now_.input.step), static_cast<std::uint16_t>(i));
-    TR_CO_RETURN_IF_ERROR(co_await run_batch());
+    TR_CO_RETURN_IF_ERROR(co_await run_batch(i));
     if (broken_place() >= 0) co_return Status();  // the batch is still needed
     if (!o_.one_batch) feed_->release();
     if (count == 1) continue;

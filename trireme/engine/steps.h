@@ -94,7 +94,7 @@ class Steps {
   void has_come(std::size_t place, std::int32_t part);
   runtime::Task<Status> run_shard(std::size_t place);
   runtime::Task<Status> run_batches(StepOutput& out);
-  runtime::Task<Status> run_batch();
+  runtime::Task<Status> run_batch(std::int64_t number);  // of the step
   // Where the pipeline never drains.
   runtime::Task<Status> take_batches();
   runtime::Task<Status> run_overlapping(StepOutput& out);

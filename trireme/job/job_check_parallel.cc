@@ -155,7 +155,12 @@ void check_segments_rest(JobChecker& c, const Job& job) {
                        replicas));
   c.expect(job.parallel.weights != "shared", "parallel.weights", "auto or own" + why);
   c.expect(job.train.device != "cuda", "train.device", "cpu" + why);
-  c.expect(job.train.optimizer.max_batch_multiplier == 1, "train.optimizer.max_batch_multiplier", "1" + why);
+  constexpr std::int64_t kMostMicroBatches = 1 << 16;  // messages of a step are numbered so far
+  const std::int64_t micro = micro_batches_of(job);
+  c.expect(job.train.optimizer.max_batch_multiplier <= kMostMicroBatches / std::max<std::int64_t>(1, micro),
+           "train.optimizer.max_batch_multiplier",
+           fmt::format("{} or less{}: a step has at most {} micro-batches, and a batch has {}",
+                       kMostMicroBatches / std::max<std::int64_t>(1, micro), why, kMostMicroBatches, micro));
   const auto optimizer = model::find_optimizer(job.train.optimizer.kind);
   c.expect(!optimizer.ok() || !(*optimizer)->whole_tensors, "train.optimizer.kind",
            "an optimizer that does not look at whole tensors" + why);
@@ -179,6 +184,8 @@ void check_overlapping_steps(JobChecker& c, const Job& job, const parallel::Mesh
            "f32 or bf16" + why + ": its loss scale follows all gradients");
   c.expect(job.train.nan == "stop", "train.nan", "stop" + why);
   c.expect(job.options.integer(kZero) == 0, kZero.name, "0" + why);
+  c.expect(job.train.optimizer.max_batch_multiplier == 1, "train.optimizer.max_batch_multiplier",
+           "1" + why + ": its timetables have one batch in every step");
 }
 
 // Stages, segments and micro-batches that fit each other.

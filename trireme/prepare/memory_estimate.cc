@@ -245,6 +245,15 @@ std::int64_t shards_of(const job::Job& job, const plan::Plan& plan, int replica)
   return run.count * job.parallel.agreement_options.integer(agree::kLocalReplicas);
 }
 
+// What a stage has where batches grow: sums of the batches of a step, per micro-batch of a batch.
+std::int64_t batch_sum_bytes(const job::Job& job, const Prepared& p, std::int64_t shards) {
+  std::int64_t elems = 0;
+  if (job.train.optimizer.max_batch_multiplier == 1) return 0;
+  for (const StageSegment& s : p.stages->segments)
+    for (const std::size_t b : s.buckets) elems += p.plan.buckets[b].num_elems;
+  return 4 * elems * shards;
+}
+
 // What differs where the model is cut in its depth: the words of StageRuns.
 Result<std::vector<MemoryPart>> parts_of_stage(const job::Job& job, const Prepared& p, int replica) {
   TR_ASSIGN_OR_RETURN(const Owned owned, Owned::make(job, p, replica));
@@ -278,7 +287,7 @@ Result<std::vector<MemoryPart>> parts_of_stage(const job::Job& job, const Prepar
       {"buckets",
        p.deals_shards ? "gradients of a micro-batch, and sums of this replica's part of them"
                       : "gradients of a micro-batch, and sums of them",
-       bytes.gradients},
+       bytes.gradients + batch_sum_bytes(job, p, shards)},
       {"gathered", "weights of other replicas, where that needs more than checkpoints do", gathered},
       {"batches", "samples of the step and of those made ahead", shards * batch * (job.data.prefetch + 1)},
       {"updates", "values of the optimizer's step", updates},

@@ -544,7 +544,8 @@ Status keep_less(const exec::CompileOptions& kernels, std::size_t segment, std::
 bool can_deal_shards(const job::Job& job, const plan::Plan& plan) {
   const int replicas = plan.workers();
   return plan.segments > 1 && plan.zero_level() >= 2 && !job::waits_for_all(job) &&
-         (replicas & (replicas - 1)) == 0 && plan.logical_shards % replicas == 0;
+         job.train.optimizer.max_batch_multiplier == 1 && (replicas & (replicas - 1)) == 0 &&
+         plan.logical_shards % replicas == 0;
 }
 
 plan::StepCosts segment_costs(const Prepared& prepared) {

@@ -332,6 +332,7 @@ TEST(AsyncPipelines, RefuseWhatCannotGoAlong) {
       {"async", "train.precision=f16", "f32 or bf16"},
       {"async", "train.nan=skip", "stop with"},
       {"2bw", "parallel.zero=1", "parallel.zero"},
+      {"2bw", "train.optimizer.max_batch_multiplier=2", "its timetables have one batch in every step"},
       {"2bw", "parallel.vertical_sync=true", "it is for async"},
   };
   for (const Refusal& r : refusals) {

@@ -72,6 +72,17 @@ TEST(PipelineMemory, IsWithinFivePercentOfWhatRanksHoldAtTheirPeak) {
   EXPECT_LT(predicted(normed_job("1f1b"))[1], of_gpipe) << "fewer micro-batches in flight";
 }
 
+TEST(PipelineMemory, CountsTheSumsOfBatchesWhereBatchesGrow) {
+  job::Job job = normed_job("1f1b");
+  const std::vector<std::int64_t> before = predicted(job);
+  job.train.optimizer.max_batch_multiplier = 2;
+  const std::vector<std::int64_t> now = predicted(job);
+  for (std::size_t stage = 0; stage < now.size(); ++stage) EXPECT_GT(now[stage], before[stage]) << stage;
+  EXPECT_NEAR(
+      static_cast<double>(measured_bytes(job, few_digits(1024, 64))) / predicted_without_checkpoints(job), 1,
+      0.05);
+}
+
 TEST(PipelineMemory, UnderALimitValuesAreComputedAgainAndTheBitsAreTheSame) {
   const auto data = few_digits(512, 64);
   job::Job job = normed_job("gpipe");

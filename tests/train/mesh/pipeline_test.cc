@@ -31,9 +31,7 @@ void set(job::Job& job, const std::string& text) {
 // What a pipeline does not go along with is refused, see below.
 std::vector<TinyCase> piped_cases() {
   std::vector<TinyCase> cases = tiny_cases();
-  std::erase_if(cases, [](const TinyCase& c) {
-    return c.name == "lars" || c.name == "factors" || c.name == "growing";
-  });
+  std::erase_if(cases, [](const TinyCase& c) { return c.name == "lars" || c.name == "factors"; });
   return cases;
 }
 
@@ -137,6 +135,67 @@ TEST(Pipeline, GoesOnWithOtherStagesToTheSameBits) {
   const record::Summary summary = runs.train(saving(deep_on("data=4", "zb-h1")), data).summary();
   EXPECT_TRUE(summary.finished);
   EXPECT_EQ(summary.parameters_sha256, expected);
+}
+
+// Steps of up to four batches: 5 batches are an epoch, and a step ends with it.
+job::Job growing_on(const std::string& mesh, const std::string& timetable = "1f1b", int virtual_stages = 1) {
+  job::Job job = deep_on(mesh, timetable, virtual_stages);
+  job.train.steps = 20;
+  job.train.checkpoint_steps = 3;
+  job.train.optimizer.schedule = "step";
+  job.train.optimizer.milestones = {0.2, 0.5};
+  job.train.optimizer.factor = 0.5;
+  job.train.optimizer.max_batch_multiplier = 4;
+  return job;
+}
+
+TEST(Pipeline, StepsOfSeveralBatchesEndInTheSameBits) {
+  const auto data = testing::tiny_pictures(120, 24);
+  VirtualRuns alone;
+  const testing::RunOutcome whole = alone.train(growing_on("data=1"), data);
+  const std::string expected = whole.summary().parameters_sha256;
+  ASSERT_EQ(expected.size(), 64U);
+  std::vector<std::int64_t> samples;
+  for (const auto& step : whole.steps) samples.push_back(step.samples);
+  EXPECT_THAT(samples, ::testing::IsSupersetOf({24, 48, 96}));
+  for (const char* kind : {"gpipe", "1f1b", "zb-h1"})
+    for (const char* mesh : {"stage=3", "data=2,stage=4"}) {
+      VirtualRuns runs;
+      const testing::RunOutcome cut = runs.train(growing_on(mesh, kind), data);
+      EXPECT_EQ(cut.summary().parameters_sha256, expected) << kind << " on " << mesh;
+      ASSERT_EQ(cut.steps.size(), whole.steps.size());
+      for (std::size_t i = 0; i < whole.steps.size(); ++i)
+        EXPECT_EQ(cut.steps[i].loss, whole.steps[i].loss) << kind << " on " << mesh << ", step " << i + 1;
+    }
+  EXPECT_EQ(hash_virtual(growing_on("data=2,stage=2", "interleaved", 2), data), expected);
+  EXPECT_EQ(hash_in_process(growing_on("data=2,stage=3"), data), expected) << "threads";
+}
+
+TEST(Pipeline, StepsOfSeveralBatchesAreResumedOnOtherStages) {
+  const auto data = testing::tiny_pictures(120, 24);
+  const auto coded = [](job::Job job) {
+    job.parallel.codec = "1bit";
+    set(job, "parallel.codec_least=16");
+    set(job, "parallel.codec_dense_steps=0");
+    return job;
+  };
+  for (const bool is_coded : {false, true}) {
+    const auto on = [&](const char* mesh, const char* kind) {
+      job::Job job = growing_on(mesh, kind);
+      return is_coded ? coded(std::move(job)) : job;
+    };
+    const std::string expected = hash_virtual(on("data=1", "1f1b"), data);
+    ASSERT_EQ(expected.size(), 64U);
+    VirtualRuns runs;
+    testing::RunOptions stop;
+    stop.stop_at = 4;
+    EXPECT_FALSE(runs.train(on("data=2,stage=2", "1f1b"), data, stop).summary().finished);
+    stop.stop_at = 7;
+    EXPECT_FALSE(runs.train(on("stage=4", "gpipe"), data, stop).summary().finished);
+    const record::Summary summary = runs.train(on("data=3,stage=3", "zb-h1"), data).summary();
+    EXPECT_TRUE(summary.finished);
+    EXPECT_EQ(summary.parameters_sha256, expected) << (is_coded ? "1bit" : "dense");
+  }
 }
 
 // Weights of a text model that its first and its last layer read.
@@ -303,6 +362,8 @@ TEST(Pipeline, RefusesWhatCannotGoAlongBeforeTheStart) {
       {"parallel.agreement=downpour", "parallel.agreement"},
       {"train.optimizer.kind=lars", "train.optimizer.kind"},
       {"train.device=cuda", "train.device"},
+      {"train.optimizer.max_batch_multiplier=65536",
+       "a step has at most 65536 micro-batches, and a batch has 4"},
   };
   for (const Refusal& r : refusals) EXPECT_THAT(why(r.set), HasSubstr(r.says)) << r.set;
 }

@@ -6,11 +6,13 @@ namespace trireme::engine {
 
 using runtime::Task;
 
-void SegmentWeights::begin(std::uint32_t step) {
+void SegmentWeights::begin(std::uint32_t step, bool first_batch) {
   step_ = step;
   now_ = 0;
-  number_ = 0;
-  waited_ = 0;
+  if (first_batch) {
+    number_ = 0;
+    waited_ = 0;
+  }
   states_.assign(gathers_.num_buckets(), State::kAway);
   ask(prepare::next_use(uses_, 0));
 }

@@ -23,8 +23,9 @@ class SegmentWeights {
 
   // What the graphs read that a step or an evaluation runs. While nothing is under way.
   void set_uses(prepare::WeightUses uses) { uses_ = std::move(uses); }
-  // A step or an evaluation begins. Nothing is here before.
-  void begin(std::uint32_t step);
+  // A step or an evaluation begins, or, where the list is of one batch of several, the next one of its step.
+  // Nothing is here before.
+  void begin(std::uint32_t step, bool first_batch = true);
   // Before each of them runs, in order; ends when what it reads is here, or with the group's verdict.
   runtime::Task<Status> take();
   // It has run.

@@ -10,14 +10,24 @@ namespace trireme::engine {
 
 using runtime::Task;
 
-Status StageGradients::make() {
+Status StageGradients::make(std::size_t batch_sums) {
+  Device& device = rt_.is_phantom() ? phantom_device() : cpu_device();
   written_.resize(sums_.size());
   for (const prepare::StageSegment& s : prepared_.stages->segments)
     for (const std::size_t b : s.buckets) {
       const comm::GradientSum& sum = *sums_[b];
       if (!written_[b].is_null() || dynamic_cast<const comm::SegmentSum*>(&sum) != nullptr) continue;
-      Device& device = rt_.is_phantom() ? phantom_device() : cpu_device();
       TR_ASSIGN_OR_RETURN(written_[b], allocate_zeros(device, sum.memory(0).type()));
+    }
+  batch_sums_.clear();
+  if (batch_sums == 0) return {};
+  for (const prepare::StageSegment& s : prepared_.stages->segments)
+    for (const std::size_t b : s.buckets) {
+      std::vector<Tensor>& sums = batch_sums_[{b, s.index}];
+      for (std::size_t place = 0; place < batch_sums; ++place) {
+        TR_ASSIGN_OR_RETURN(Tensor sum, allocate_zeros(device, written(b, s.index).type()));
+        sums.push_back(std::move(sum));
+      }
     }
   return {};
 }
@@ -48,6 +58,21 @@ Task<void> StageGradients::keep(std::size_t bucket, std::size_t place) {
       "keep a micro-batch");
 }
 
+// The last batch leaves the sum where backward wrote.
+Task<void> StageGradients::add_batch(std::size_t bucket, std::int32_t segment, Place place) {
+  const Tensor now = written(bucket, segment), before = batch_sums_.at({bucket, segment})[place.number];
+  const auto n = static_cast<double>(now.shape().num_elems());
+  runtime::ComputeFn add = [&now, &before, place](runtime::ComputeContext&) {
+    const std::span<float> to = (place.last_batch ? now : before).values<float>();
+    const float *a = before.data<float>(), *b = now.data<float>();
+    if (place.first_batch)
+      std::memcpy(to.data(), b, to.size_bytes());
+    else
+      for (std::size_t k = 0; k < to.size(); ++k) to[k] = a[k] + b[k];
+  };
+  co_await rt_.compute({.flops = n, .bytes = 12 * n}, std::move(add), 1, "add batches");
+}
+
 // Where backward wrote a bucket's gradients.
 Tensor StageGradients::written(std::size_t bucket, std::int32_t segment) const {
   auto* const sum = dynamic_cast<comm::SegmentSum*>(sums_[bucket].get());
@@ -65,6 +90,8 @@ Task<Status> StageGradients::add(const exec::Execution& execution, const prepare
     co_return failure_;
   }
   for (const std::size_t b : segment.buckets) {
+    if (!place.first_batch || !place.last_batch) co_await add_batch(b, segment.index, place);
+    if (!place.last_batch) continue;
     if (auto* const of_segments = dynamic_cast<comm::SegmentSum*>(sums_[b].get())) {
       TR_CO_RETURN_IF_ERROR(co_await of_segments->add(segment.index, place.step));
     } else {

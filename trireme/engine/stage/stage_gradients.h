@@ -6,11 +6,18 @@
 // Where shards are dealt out (Prepared::deals_shards) all of a stage's segments write in memory that they use
 // in turn, and what was written is divided among the replicas while other phases compute: one segment after
 // the other, in the order of the timetable, which is the same on all replicas.
+//
+// Where a step has several batches, a micro-batch of each batch stands at every place. They are added in the
+// order of the batches, into a vector per place, and sums get what that came to with the last batch: so the
+// bits are those of shards that run side by side (ShardRuns), on any number of replicas. Shards are not dealt
+// out then.
 #pragma once
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "trireme/engine/bucket_sums.h"
@@ -27,8 +34,9 @@ class StageGradients {
                  std::function<void(std::int32_t segment)> on_done)
       : rt_(rt), prepared_(prepared), sums_(sums), on_done_(std::move(on_done)) {}
 
-  // For what backward writes. Again when the sums have other shards.
-  Status make();
+  // For what backward writes. Again when the sums have other shards. `batch_sums`: places whose batches are
+  // added up; 0: steps have one batch.
+  Status make(std::size_t batch_sums);
   // Where a segment writes the gradients and statistics of a bucket.
   Tensor written(std::size_t bucket, std::int32_t segment) const;
   // A step begins.
@@ -38,8 +46,9 @@ class StageGradients {
   // A micro-batch of a step.
   struct Place {
     std::uint32_t step = 0;
-    std::size_t number = 0;
-    bool is_last = false;  // its segment is done then
+    std::size_t number = 0;                      // in its batch
+    bool first_batch = true, last_batch = true;  // of the step
+    bool is_last = false;                        // its segment is done then
   };
   // It has gone back through the segment.
   runtime::Task<Status> add(const exec::Execution& execution, const prepare::StageSegment& segment,
@@ -60,6 +69,7 @@ class StageGradients {
   runtime::Task<void> divide_all();
   bool is_written(int turn) const;  // and not divided yet
   runtime::Task<void> wait_for_an_end();
+  runtime::Task<void> add_batch(std::size_t bucket, std::int32_t segment, Place place);
 
   runtime::Runtime& rt_;
   const prepare::Prepared& prepared_;
@@ -70,6 +80,8 @@ class StageGradients {
   Status failure_;
   TimeNs waited_ = 0;
   std::unique_ptr<runtime::OneShot<bool>> ended_;  // while somebody waits
+  // Per bucket and segment, per place: of the batches before.
+  std::map<std::pair<std::size_t, std::int32_t>, std::vector<Tensor>> batch_sums_;
 };
 
 }  // namespace trireme::engine

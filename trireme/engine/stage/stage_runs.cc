@@ -88,7 +88,7 @@ Status StageRuns::take_shards(collective::LeafRun run) {
   spec_.micro_batches = run.count;
   TR_ASSIGN_OR_RETURN(row_, parallel::find_timetable_row(spec_.kind));
   TR_RETURN_IF_ERROR(make_virtual_stages());
-  TR_RETURN_IF_ERROR(gradients_.make());
+  TR_RETURN_IF_ERROR(gradients_.make(o_.several_batches ? static_cast<std::size_t>(run.count) : 0));
   if (o_.gathers->divides_parameters()) {
     TR_ASSIGN_OR_RETURN(prepare::WeightUses uses, prepare::uses_of_step(*o_.prepared));
     weights_ = std::make_unique<SegmentWeights>(rt_, *o_.gathers, SegmentWeights::Of::kSteps);
@@ -109,14 +109,14 @@ Status StageRuns::take_shards(collective::LeafRun run) {
 }
 
 std::int64_t StageRuns::step_of(int micro_batch) const {
-  return never_drains() ? run_.first_step + micro_batch / spec_.micro_batches : step_;
+  return never_drains() ? run_.first_step + micro_batch / spec_.micro_batches : now_.step;
 }
 int StageRuns::place_in_step(int micro_batch) const {
   return never_drains() ? micro_batch % spec_.micro_batches : micro_batch;
 }
 
 void StageRuns::begin(const StageStep& now) {
-  step_ = now.step;
+  now_ = {now.step, now.batch, now.batch == 0, now.batch + 1 == now.num_batches};
   if (never_drains()) {
     begin_in_run(now);
   } else {
@@ -125,17 +125,19 @@ void StageRuns::begin(const StageStep& now) {
       for (Place& place : own.places) place.begun = place.finished = 0;
   }
   for (int place = 0; place < spec_.micro_batches && !rt_.is_phantom(); ++place)
-    std::fill_n(o_.votes->of(step_).metrics(static_cast<std::size_t>(place)).data<float>(), 2,
+    std::fill_n(o_.votes->of(now_.step).metrics(static_cast<std::size_t>(place)).data<float>(), 2,
                 0.0F);  // who has the loss writes it
   losses_seen_ = 0;
   broken_ = -1;
-  waited_ = 0;
-  gradients_.begin();
-  if (weights_ != nullptr) weights_->begin(static_cast<std::uint32_t>(step_));
+  if (now_.first) {
+    waited_ = 0;
+    gradients_.begin();
+  }
+  if (weights_ != nullptr) weights_->begin(static_cast<std::uint32_t>(now_.step), now_.first);
   const bool has_losses = std::any_of(stages().segments.begin(), stages().segments.end(), [](const auto& s) {
     return s.train->graph().find_output("loss").has_value();
   });
-  if (!has_losses) o_.on_losses();
+  if (!has_losses && now_.first && now_.last) o_.on_losses();
 }
 
 // What was asked for ahead is of this step now.
@@ -189,7 +191,8 @@ comm::Call StageRuns::message(const Turn& turn, const SlotValue& value, bool bac
   const std::int32_t own = a.virtual_stage, from = sends ? own : back ? own + 1 : own - 1;
   comm::Call call;
   call.step = static_cast<std::uint32_t>(step_of(a.micro_batch));
-  call.iteration = static_cast<std::uint16_t>(place_in_step(a.micro_batch));
+  call.iteration =
+      static_cast<std::uint16_t>(now_.batch * spec_.micro_batches + place_in_step(a.micro_batch));
   // A gradient is sent by the stage behind the end that it passes.
   const std::int32_t end = back ? from - 1 : from;
   call.slot = static_cast<std::uint16_t>(stages().train_slots[value.number][static_cast<std::size_t>(end)] +
@@ -309,7 +312,7 @@ Status StageRuns::look_at_loss(const Turn& turn, const exec::Execution& executio
   if (!segment.train->graph().find_output("loss")) return {};
   const int in_step = place_in_step(turn.action.micro_batch);
   const bool counts = o_.prepared->tile == 0 && !rt_.is_phantom();  // every tile has them
-  const Tensor metrics = o_.votes->of(step_).metrics(static_cast<std::size_t>(in_step));
+  const Tensor metrics = o_.votes->of(now_.step).metrics(static_cast<std::size_t>(in_step));
   const std::pair<const char*, std::size_t> outputs[] = {{"loss", 0}, {"correct", 1}};
   for (const auto& [name, place] : outputs) {
     if (rt_.is_phantom() || !segment.train->graph().find_output(name)) continue;
@@ -318,7 +321,8 @@ Status StageRuns::look_at_loss(const Turn& turn, const exec::Execution& executio
     if (counts) metrics.data<float>()[place] = now;
     if (place == 0 && !o_.skips && !std::isfinite(now)) broken_ = in_step;
   }
-  if (++losses_seen_ == static_cast<std::size_t>(spec_.micro_batches) && broken_ < 0) o_.on_losses();
+  const bool all_seen = ++losses_seen_ == static_cast<std::size_t>(spec_.micro_batches);
+  if (all_seen && broken_ < 0 && now_.first && now_.last) o_.on_losses();
   return {};
 }
 
@@ -369,7 +373,10 @@ Task<Status> StageRuns::add_gradients(const Turn& turn, std::size_t segment) {
   StageGradients::Place place;
   place.step = static_cast<std::uint32_t>(step_of(turn.action.micro_batch));
   place.number = static_cast<std::size_t>(place_in_step(turn.action.micro_batch));
-  place.is_last = place.number + 1 == static_cast<std::size_t>(spec_.micro_batches) && !never_drains();
+  place.first_batch = now_.first;
+  place.last_batch = now_.last;
+  place.is_last = place.number + 1 == static_cast<std::size_t>(spec_.micro_batches) && !never_drains() &&
+                  now_.first && now_.last;
   const exec::Execution& execution = *place_of(turn).slot.executions[segment];
   co_return co_await gradients_.add(execution, *own_[turn.own].stage.segments[segment], place);
 }

@@ -37,8 +37,10 @@ struct StageRunsOptions {
   Votes* votes = nullptr;  // what is learned of losses goes there
   const StepTrace* trace = nullptr;
   BusyTime* busy = nullptr;
-  bool skips = false;  // a loss that is not a number is not looked for
-  // What this stage has to tell of the losses of a step is there, of all micro-batches.
+  bool skips = false;            // a loss that is not a number is not looked for
+  bool several_batches = false;  // a step may have them: their gradients are added up
+  // What this stage has to tell of the losses of a step is there, of all micro-batches. Of steps of several
+  // batches neither this nor on_done is called.
   std::function<void()> on_losses;
   // The gradients of a segment are there, of all micro-batches of this rank.
   std::function<void(std::int32_t segment)> on_done;
@@ -46,6 +48,7 @@ struct StageRunsOptions {
 
 struct StageStep {
   std::int64_t step = 0;
+  std::int64_t batch = 0, num_batches = 1;  // of the step: the timetable is run for one after the other
   // Pipelines that never drain: the last step of the run and one more. The first step that is run fills them.
   std::int64_t end = 0;
   // This step's, and those of later steps that begin before it ends.
@@ -68,7 +71,7 @@ class StageRuns {
   // A micro-batch whose loss is not a number, by its place in the step, or -1. Its gradient does not leave,
   // so no rank ends a sum of the step.
   int broken_place() const { return broken_; }
-  // In the last run, for neighbours; and for other replicas of this stage: for weights, and until they had
+  // In the last step, for neighbours; and for other replicas of this stage: for weights, and until they had
   // read gradients.
   struct Waited {
     TimeNs for_neighbours = 0, for_replicas = 0;
@@ -148,7 +151,10 @@ class StageRuns {
   struct {
     Index forward = 0, back = 0;
   } asked_;  // the next of which something may be asked for
-  std::int64_t step_ = 0;
+  struct {
+    std::int64_t step = 0, batch = 0;  // of the step
+    bool first = true, last = true;    // batch of the step
+  } now_;
   std::size_t losses_seen_ = 0;
   std::size_t under_way_ = 0;  // messages
   Status failure_;
