@@ -82,7 +82,52 @@ Result<StageReport> report_stage(const job::Job& job, const Prepared& prepared, 
 
 double busy(const parallel::PhaseTimes& t) { return t.forward + t.backward + t.weights + t.update; }
 
+// The messages of a stage in one direction, of a micro-batch: no action hides more of them than it takes.
+double longest_messages(const StageReport& stage, const parallel::TimetableTimes& times) {
+  double forward = 0, back = 0;
+  for (const VirtualStageReport& run : stage.runs) {
+    const auto v = static_cast<std::size_t>(run.number);
+    forward += v < times.activations.size() ? times.activations[v] : 0;
+    back += v > 0 ? times.gradients[v - 1] : 0;
+  }
+  return std::max(forward, back);
+}
+
+// The layers that begin virtual stages.
+std::vector<std::string> first_layers(const plan::Plan& plan) {
+  std::vector<std::string> names;
+  for (const collective::LeafRun& run : plan.segment_owners)
+    names.push_back(run.first == 0 ? "" : plan.segment_cuts[static_cast<std::size_t>(run.first) - 1]);
+  names.emplace_back();  // behind the last one nothing moves
+  return names;
+}
+
+// Where the job would be cut if all memory were there, and what a step would take.
+Status compare_unlimited(job::Job job, const model::ModelInput& input, PrepareOptions options,
+                         const Prepared& limited, StagesReport& out) {
+  out.unlimited_seconds = out.priced.price.makespan_seconds;
+  if (job.train.memory_limit.empty()) return {};
+  job.train.memory_limit.clear();
+  options.fixed = nullptr;
+  options.stage = 0;
+  TR_ASSIGN_OR_RETURN(const auto free, prepare(job, input, options));
+  const cost::Rates rates = rates_of(options);
+  TR_ASSIGN_OR_RETURN(const parallel::PricedTimetable priced,
+                      price_step(*free->stages, pipeline_times(*free, rates)));
+  out.unlimited_seconds = priced.price.makespan_seconds;
+  const auto now = first_layers(limited.plan), before = first_layers(free->plan);
+  for (StageReport& stage : out.stages)
+    for (const VirtualStageReport& run : stage.runs)
+      for (const std::size_t end : {static_cast<std::size_t>(run.number), run.number + std::size_t{1}})
+        if (now[end] != before[end]) stage.limit = StageLimit::kMemory;
+  return {};
+}
+
 }  // namespace
+
+const char* name_of(StageLimit limit) {
+  return limit == StageLimit::kCompute ? "compute" : limit == StageLimit::kLink ? "link" : "memory";
+}
 
 parallel::PhaseTimes StageReport::seconds() const {
   parallel::PhaseTimes sum;
@@ -97,6 +142,15 @@ parallel::PhaseTimes StageReport::seconds() const {
 
 bool StagesReport::waits_for_links() const {
   return unlinked_seconds < kClearlyLess * priced.price.makespan_seconds;
+}
+
+bool StagesReport::waits_for_memory() const {
+  return unlimited_seconds < kClearlyLess * priced.price.makespan_seconds;
+}
+
+StageLimit StagesReport::limit() const {
+  if (waits_for_memory()) return StageLimit::kMemory;
+  return waits_for_links() ? StageLimit::kLink : StageLimit::kCompute;
 }
 
 Result<StagesReport> report_stages(const job::Job& job, const model::ModelInput& input,
@@ -118,11 +172,13 @@ Result<StagesReport> report_stages(const job::Job& job, const model::ModelInput&
     TR_ASSIGN_OR_RETURN(StageReport stage,
                         report_stage(job, *prepared, layers, times, options.compute_threads));
     stage.in_flight = out.priced.price.stages[static_cast<std::size_t>(options.stage)].peak_in_flight;
+    if (longest_messages(stage, times) > busy(stage.seconds())) stage.limit = StageLimit::kLink;
     out.stages.push_back(std::move(stage));
     const std::size_t own = out.stages.size() - 1, slowest = static_cast<std::size_t>(out.slowest);
     if (busy(out.stages[own].seconds()) > busy(out.stages[slowest].seconds()))
       out.slowest = static_cast<int>(own);
   }
+  TR_RETURN_IF_ERROR(compare_unlimited(job, input, options, *first, out));
   for (auto* messages : {&times.activations, &times.gradients})
     std::fill(messages->begin(), messages->end(), 0.0);
   TR_ASSIGN_OR_RETURN(const parallel::PricedTimetable unlinked, price_step(*first->stages, times));

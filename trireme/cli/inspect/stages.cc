@@ -64,7 +64,8 @@ Json to_json(const StageReport& stage, std::size_t number) {
           {"kept_bytes", stage.kept_bytes},
           {"total_bytes", stage.total_bytes},
           {"in_flight", stage.in_flight},
-          {"weight_versions", stage.weight_versions}};
+          {"weight_versions", stage.weight_versions},
+          {"limit", prepare::name_of(stage.limit)}};
 }
 
 Json to_json(const StagesReport& report, const job::Job& job) {
@@ -82,7 +83,8 @@ Json to_json(const StagesReport& report, const job::Job& job) {
           {"predicted_bubble_fraction", price.bubble_fraction},
           {"step_seconds_without_links", report.unlinked_seconds},
           {"slowest_stage", report.slowest},
-          {"limit", report.waits_for_links() ? "link" : "compute"}};
+          {"step_seconds_without_memory_limit", report.unlimited_seconds},
+          {"limit", prepare::name_of(report.limit())}};
 }
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); }
@@ -92,6 +94,11 @@ std::string bytes_text(double bytes) {
 
 std::string limit_text(const StagesReport& report) {
   const double step = report.priced.price.makespan_seconds;
+  if (report.limit() == prepare::StageLimit::kMemory)
+    return fmt::format(
+        "Memory limits: without train.memory_limit other cuts would take {}. Raise it, or use more stages or "
+        "micro-batches.\n",
+        milliseconds(report.unlimited_seconds));
   if (report.waits_for_links())
     return fmt::format(
         "The links limit: without messages a step would take {}. Cut the model where fewer values pass "
@@ -109,25 +116,28 @@ std::string to_text(const StagesReport& report, const job::Job& job) {
   std::string text =
       fmt::format("Mesh {}, pipeline {}, {} micro-batch{}, {} segments\n\n", job.parallel.mesh, spec.kind,
                   spec.micro_batches, spec.micro_batches == 1 ? "" : "es", job::segments_of(job));
-  text += fmt::format("{:<6} {:>10} {:>10} {:>10} {:>11} {:>11} {:>11} {:>11}  {}\n", "stage", "F", "B", "W",
-                      "forward", "back", "state", "kept", "layers");
+  text += fmt::format("{:<6} {:>10} {:>10} {:>10} {:>11} {:>11} {:>11} {:>11} {:>8}  {}\n", "stage", "F", "B",
+                      "W", "forward", "back", "state", "kept", "limit", "layers");
   for (std::size_t s = 0; s < report.stages.size(); ++s) {
     const StageReport& stage = report.stages[s];
     for (std::size_t r = 0; r < stage.runs.size(); ++r) {
       const VirtualStageReport& run = stage.runs[r];
-      text += fmt::format(
-          "{:<6} {:>10} {:>10} {:>10} {:>11} {:>11} {:>11} {:>11}  {}\n", r == 0 ? std::to_string(s) : "",
-          milliseconds(run.seconds.forward), milliseconds(run.seconds.backward),
-          milliseconds(run.seconds.weights), bytes_text(run.forward_bytes), bytes_text(run.back_bytes),
-          r == 0 ? bytes_text(static_cast<double>(stage.state_bytes)) : "",
-          r == 0 ? bytes_text(static_cast<double>(stage.kept_bytes)) : "",
-          run.first_layer == run.last_layer ? run.first_layer
-                                            : fmt::format("{} .. {}", run.first_layer, run.last_layer));
+      text += fmt::format("{:<6} {:>10} {:>10} {:>10} {:>11} {:>11} {:>11} {:>11} {:>8}  {}\n",
+                          r == 0 ? std::to_string(s) : "", milliseconds(run.seconds.forward),
+                          milliseconds(run.seconds.backward), milliseconds(run.seconds.weights),
+                          bytes_text(run.forward_bytes), bytes_text(run.back_bytes),
+                          r == 0 ? bytes_text(static_cast<double>(stage.state_bytes)) : "",
+                          r == 0 ? bytes_text(static_cast<double>(stage.kept_bytes)) : "",
+                          r == 0 ? prepare::name_of(stage.limit) : "",
+                          run.first_layer == run.last_layer
+                              ? run.first_layer
+                              : fmt::format("{} .. {}", run.first_layer, run.last_layer));
     }
   }
   text +=
       "  F, B, W and bytes sent to the next and the previous stage: of a micro-batch; state: parameters and "
-      "what the\n  optimizer keeps; kept: by the micro-batches in flight\n\n";
+      "what the\n  optimizer keeps; kept: by the micro-batches in flight; limit: what the stage could use "
+      "more of\n\n";
   text += fmt::format("A step takes about {} beside updates, {:.1f} % of it bubble.\n",
                       milliseconds(price.makespan_seconds), 100 * price.bubble_fraction);
   return text + limit_text(report);
