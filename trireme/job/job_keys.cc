@@ -57,7 +57,7 @@ const JobKey kKeys[] = {
     TR_KEY("train.logical_tiles", MaybeInt, train.logical_tiles, true, "Parts of the model that fix the arithmetic of parallel.mesh: any model axis of up to so many workers gives the same bits, each worker has some of the parts. Default: the size of the model axis."),
     TR_KEY("train.device", Text, train.device, true, "cpu, cuda (an NVIDIA GPU), or auto: cuda where there is one."),
     TR_KEY("train.precision", Text, train.precision, true, "Precision of matmuls and convolutions: f32, tf32 (GPU only: inputs rounded to 10 bits), bf16, or f16 (with loss scaling). Weights and sums stay f32."),
-    TR_KEY("train.memory_limit", Text, train.memory_limit, false, "Memory limit per worker (on a GPU: of that GPU), such as 8GiB. Cheap activations are recomputed until the job fits; a limit that cannot be met is an error. Empty: no limit."),
+    TR_KEY("train.memory_limit", Text, train.memory_limit, false, "Memory limit per worker (on a GPU: of that GPU), such as 8GiB. Stages are cut so that they fit, then cheap activations are recomputed until the job fits; a limit that cannot be met is an error. Empty: no limit."),
 
     TR_KEY("train.optimizer.kind", Text, train.optimizer.kind, true, "momentum (SGD with momentum), or another of `trireme inspect optimizers`, which lists the keys of each."),
     TR_KEY("train.optimizer.lr", MaybeNumber, train.optimizer.lr, true, "Peak learning rate. Default: that of the kind, 0.1 for momentum (trireme inspect optimizers)."),
@@ -89,7 +89,7 @@ const JobKey kKeys[] = {
     TR_KEY("parallel.bucket_bytes", Int, parallel.bucket_bytes, true, "Bucket size: bytes of gradients that are sent together; 0: chosen by the cost model."),
     TR_KEY("parallel.overlap", Text, parallel.overlap, false, "Which computation hides communication: none; buckets: they are sent during the backward pass; full: also, the next step starts with the layers that are ready."),
     TR_KEY("parallel.deadline_ms", Int, parallel.deadline_ms, false, "A rank that is silent for this many milliseconds is lost."),
-    TR_KEY("parallel.link", Text, parallel.link, false, "Network link between hosts, for plans and predictions: BANDWIDTH[,LATENCY[,OVERHEAD]], such as 1gbit,50us. Empty: as calibrated, or a default."),
+    TR_KEY("parallel.link", Text, parallel.link, false, "Network link between hosts, for plans and predictions, and for where a new run without train.segments cuts its stages: BANDWIDTH[,LATENCY[,OVERHEAD]], such as 1gbit,50us. Empty: as calibrated, or a default."),
     TR_KEY("parallel.weights", Text, parallel.weights, false, "Where synchronous workers keep the weights: shared (one copy in the memory of the host, each worker updates its part), own (one copy each), auto (shared where possible)."),
     TR_KEY("parallel.device_collectives", Text, parallel.device_collectives, false, "How synchronous workers sum gradients and exchange activations that are on GPUs: mapped (workers of one host read each other's GPU memory), nccl, staged (through host memory), auto: nccl where every worker has its own GPU and train.logical_shards is not set, otherwise mapped, otherwise staged."),
     TR_KEY("parallel.check_steps", Int, parallel.check_steps, false, "Steps between comparisons of the replicas' weights, which must be equal; 0: never."),

@@ -122,10 +122,40 @@ Status keep_stage_below_limit(const job::Job& job, int threads, const Prepared& 
   }
 }
 
+namespace {
+
+// A limit of workers that would do, nearly the least one; 0: none was found. Cuts follow from the limit, so
+// it is tried.
+std::int64_t nearest_limit(job::Job job, const model::ModelInput& input) {
+  constexpr int kHalvings = 6;
+  const auto does = [&](std::int64_t bytes) {
+    job.train.memory_limit = std::to_string(bytes);
+    return estimate_workers(job, input, 1).ok();
+  };
+  const Result<std::uint64_t> asked = parse_bytes(job.train.memory_limit);
+  job.train.memory_limit.clear();
+  const Result<std::vector<std::int64_t>> free = estimate_workers(job, input, 1);
+  if (!asked.ok() || !free.ok()) return 0;
+  auto low = static_cast<std::int64_t>(*asked), high = *std::max_element(free->begin(), free->end());
+  if (high <= low || !does(high)) return 0;
+  for (int i = 0; i < kHalvings; ++i) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (does(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+}  // namespace
+
 Status check_stage_memory(const job::Job& job, const model::ModelInput& input) {
   if (job.train.memory_limit.empty() || job::segments_of(job) == 1) return {};
   const Status status = estimate_workers(job, input, 1).status();
-  return status.code() == Code::kExhausted ? Status(Code::kInvalid, status.message()) : status;
+  if (status.code() != Code::kExhausted) return status;
+  const std::int64_t nearest = nearest_limit(job, input);
+  constexpr std::int64_t kUnit = 1024;
+  if (nearest == 0) return Status(Code::kInvalid, status.message());
+  return error(Code::kInvalid, "{}; the nearest limit that would do: train.memory_limit = \"{}KiB\"",
+               status.message(), (nearest + kUnit - 1) / kUnit);
 }
 
 std::optional<Json> gpu_memory(const job::Job& job, const Prepared& prepared) {

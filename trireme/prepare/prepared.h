@@ -113,6 +113,9 @@ struct PrepareOptions {
   std::string data_sha256;         // data::Dataset::content_sha256; the plan keeps it
   // A plan made before (a resumed run, or rank 0's): its shards, threads, kernels and buckets stand.
   std::shared_ptr<const plan::Plan> fixed;
+  // The fixed plan is rank 0's of this start: its stages keep the segments that it gave them. Of an earlier
+  // start's they share them anew.
+  bool owners_stand = false;
   // Another stage or tile of the fixed plan, prepared with these options before: what all of them have alike
   // is taken from it.
   std::shared_ptr<const Prepared> like = nullptr;

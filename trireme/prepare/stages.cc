@@ -1,7 +1,6 @@
 #include "trireme/prepare/stages.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <utility>
 
@@ -17,8 +16,10 @@
 #include "trireme/parallel/piece.h"
 #include "trireme/parallel/pipeline/continuous.h"
 #include "trireme/plan/slots.h"
+#include "trireme/prepare/batch.h"
 #include "trireme/prepare/make_plan.h"
 #include "trireme/prepare/own_update.h"
+#include "trireme/prepare/stage_cuts.h"
 #include "trireme/prepare/tiles.h"
 
 namespace trireme::prepare {
@@ -76,45 +77,6 @@ std::map<std::string, std::vector<std::int32_t>> users_of(const SegmentedModel& 
       if (name.starts_with("stat:")) users[name.substr(5)].push_back(static_cast<std::int32_t>(s));
   }
   return users;
-}
-
-// Speeds of the stages along the chain: replicas are cut alike, so a stage is as fast as its slowest rank.
-// None: all are alike, or a memory limit was checked as if they were (check_stage_memory).
-std::vector<double> speeds_of(const job::Job& job, const PrepareOptions& options, std::int32_t chain) {
-  const parallel::Mesh mesh = job::roles_of(job).mesh;
-  const bool known = options.rates != nullptr &&
-                     static_cast<int>(options.rates->speeds.size()) == mesh.num_ranks() &&
-                     mesh.size_of(parallel::kStageAxis) == options.stages;
-  if (!known || !job.train.memory_limit.empty()) return {};
-  std::vector<double> of_stages(static_cast<std::size_t>(options.stages),
-                                std::numeric_limits<double>::infinity());
-  for (int rank = 0; rank < mesh.num_ranks(); ++rank) {
-    double& least = of_stages[static_cast<std::size_t>(mesh.coordinate(rank, parallel::kStageAxis))];
-    least = std::min(least, options.rates->speeds[static_cast<std::size_t>(rank)]);
-  }
-  std::vector<double> speeds;
-  for (std::int32_t v = 0; v < chain; ++v)
-    speeds.push_back(of_stages[static_cast<std::size_t>(v % options.stages)]);
-  return speeds;
-}
-
-// Segments take turns on the runs of virtual stages so that the slowest run is fast.
-Result<std::vector<collective::LeafRun>> share_segments(const LayerList& list, const parallel::Cuts& cuts,
-                                                        std::int32_t chain, std::span<const double> speeds) {
-  LayerList segments;
-  segments.layers.resize(static_cast<std::size_t>(cuts.segments()));
-  for (std::size_t l = 0, s = 0; l < list.layers.size(); ++l) {
-    if (s < cuts.layers.size() && static_cast<std::size_t>(cuts.layers[s]) == l) ++s;
-    segments.layers[s].seconds += list.layers[l].seconds;
-  }
-  TR_ASSIGN_OR_RETURN(const parallel::Cuts runs, parallel::balanced_cuts(segments, chain, speeds));
-  std::vector<collective::LeafRun> out;
-  for (std::int32_t v = 0, first = 0; v < chain; ++v) {
-    const std::int32_t end = v + 1 < chain ? runs.layers[static_cast<std::size_t>(v)] : cuts.segments();
-    out.push_back({first, end - first});
-    first = end;
-  }
-  return out;
 }
 
 // Positions of the stage axis that have one of these segments.
@@ -365,6 +327,92 @@ const StageSegment* Stages::find(std::int32_t segment) const {
   return found != segments.end() ? &*found : nullptr;
 }
 
+namespace {
+
+// In front of every layer.
+parallel::Cuts every_cut(const LayerList& list) {
+  parallel::Cuts cuts;
+  for (std::size_t l = 1; l < list.layers.size(); ++l) cuts.layers.push_back(static_cast<std::int32_t>(l));
+  return cuts;
+}
+
+Result<std::int64_t> samples_bytes(const model::ModelInput& input, std::int64_t samples) {
+  TR_ASSIGN_OR_RETURN(const BatchTensors batch, allocate_batch(phantom_device(), input, samples));
+  std::int64_t bytes = 0;
+  for (const Tensor* t : batch.all()) bytes += static_cast<std::int64_t>(t->type().num_bytes());
+  return bytes;
+}
+
+// The variables that a segment reads, what the optimizer keeps of them, gradients, and the copy that is
+// written.
+Result<std::int64_t> held_bytes(const job::Job& job, const Graph& segment, const Prepared& p,
+                                std::int64_t gradient_vectors) {
+  const auto reads = [&](const std::string& name) { return segment.find_variable(name).has_value(); };
+  std::vector<model::Parameter> trained;
+  std::int64_t state = 0, gradients = 0;
+  for (const model::Parameter& v : p.parameters)
+    if (reads(v.name)) trained.push_back(v);
+  for (const model::Parameter& v : trained) {
+    state += static_cast<std::int64_t>(v.type.num_bytes());
+    gradients += 4 * v.type.shape.num_elems() * gradient_vectors;
+  }
+  for (const model::Parameter& v : p.frozen)
+    if (reads(v.name)) state += static_cast<std::int64_t>(v.type.num_bytes());
+  TR_ASSIGN_OR_RETURN(const auto states, model::optimizer_states(job::optimizer_spec(job), trained));
+  for (const model::StateVariable& v : states) state += static_cast<std::int64_t>(v.type.num_bytes());
+  return 2 * state + gradients;
+}
+
+Result<LayerBytes> bytes_of_layers(const job::Job& job, const PrepareOptions& options,
+                                   const DepthModel& model, const Prepared& p) {
+  const std::int32_t shards = model.logical_shards;
+  const collective::LeafRun run = parallel::even_runs(shards, options.replicas)[0];
+  const bool is_coded = !job::sending_of(job).is(job::Sending::Kind::kDense);
+  std::int64_t vectors = 1 + (is_coded ? run.count : comm::count_up(run, shards).num_vectors);
+  if (job.train.optimizer.max_batch_multiplier > 1) vectors += run.count;
+  exec::CompileOptions kernels;
+  kernels.width = model.shard_threads;
+  kernels.tf32 = job.train.precision == "tf32";
+  TR_ASSIGN_OR_RETURN(const SegmentedModel train,
+                      parallel::cut_model({model.forward,
+                                           model.layers,
+                                           every_cut(*model.layers),
+                                           {model.trained.begin(), model.trained.end()},
+                                           job.train.precision == "f16"}));
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs judged, job::build_job_model(job, p.input, p.eval_batch));
+  TR_ASSIGN_OR_RETURN(const Graph scored, forward_graph(judged.eval, {"loss", "correct"}));
+  const LayerList list = parallel::layers_of(scored);
+  TR_ASSIGN_OR_RETURN(const SegmentedModel eval, parallel::cut_model({&scored, &list, every_cut(list), {}}));
+  LayerBytes out;
+  for (const parallel::Segment& s : train.segments) {
+    TR_ASSIGN_OR_RETURN(
+        const Graph fast,
+        lower::faster_graph({job.train.precision, nullptr, {s.forward, s.backward, s.weights}}, s.graph));
+    TR_ASSIGN_OR_RETURN(const std::vector<std::string> early, early_gradients(fast, s));
+    TR_ASSIGN_OR_RETURN(const Compiled compiled,
+                        exec::compile(fast, phased(kernels, {s.forward, s.backward, s.weights}, early)));
+    parallel::PieceBytes& bytes = out.layers.emplace_back();
+    TR_ASSIGN_OR_RETURN(bytes.held, held_bytes(job, s.graph, p, vectors));
+    const auto at = static_cast<std::int32_t>(out.layers.size()) - 1;
+    bytes.kept = compiled->arena_bytes() + static_cast<std::int64_t>(crossing_bytes(train, at));
+    bytes.scratch = compiled->scratch_bytes() + static_cast<std::int64_t>(crossing_bytes(train, at));
+    if (at >= static_cast<std::int32_t>(eval.segments.size())) continue;
+    // Layers of a stage evaluate one after the other, in the same memory.
+    TR_ASSIGN_OR_RETURN(const Compiled judge,
+                        compile_eval(job, eval.segments[static_cast<std::size_t>(at)].graph, kernels));
+    bytes.scratch += std::max(judge->arena_bytes(), static_cast<std::int64_t>(crossing_bytes(eval, at - 1) +
+                                                                              crossing_bytes(eval, at)));
+  }
+  const std::int64_t samples =
+      options.fixed != nullptr ? p.plan.shard_batch : shard_batch_of(job, options.replicas);
+  TR_ASSIGN_OR_RETURN(const std::int64_t of_batch, samples_bytes(p.input, samples));
+  TR_ASSIGN_OR_RETURN(const std::int64_t of_eval, samples_bytes(p.input, p.eval_batch));
+  out.common = of_batch * run.count * (job.data.prefetch + 1) + of_eval;
+  return out;
+}
+
+}  // namespace
+
 Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed, Prepared& out) {
   plan::Plan& plan = out.plan;
   if (options.like != nullptr) return lay_out(job, *options.like->stages->whole_train, out);
@@ -372,12 +420,17 @@ Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed,
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs model, job::build_job_model(job, out.input, batch));
   TR_ASSIGN_OR_RETURN(const Graph forward, forward_of(model.train));
   const LayerList list = parallel::layers_of(forward);
+  const std::vector<std::string> trained = names_of(out.parameters);
+  DepthModel whole{&forward, &list, trained};
+  whole.logical_shards = fixed ? plan.logical_shards : logical_shards_of(job, options.replicas);
+  whole.shard_threads = shard_threads_of(job, options);
+  whole.bytes = [&] { return bytes_of_layers(job, options, whole, out); };
   parallel::Cuts cuts;
   const auto& asked = job.parallel.stage_cuts;
   if (fixed || (asked && !asked->empty())) {
     TR_ASSIGN_OR_RETURN(cuts, parallel::named_cuts(forward, list, fixed ? plan.segment_cuts : *asked));
   } else {
-    TR_ASSIGN_OR_RETURN(cuts, parallel::balanced_cuts(list, job::segments_of(job)));
+    TR_ASSIGN_OR_RETURN(cuts, choose_segments(job, options, whole));
   }
   plan.segments = cuts.segments();
   plan.segment_cuts.clear();
@@ -395,10 +448,14 @@ Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed,
         "stages, or a new run folder with train.segments = {}",
         plan.segments, options.stages,
         plan.virtual_stages > 1 ? fmt::format(" of {} virtual stages", plan.virtual_stages) : "", chain);
-  TR_ASSIGN_OR_RETURN(plan.segment_owners, share_segments(list, cuts, chain, speeds_of(job, options, chain)));
+  const bool owners_stand =
+      fixed && options.owners_stand && static_cast<std::int32_t>(plan.segment_owners.size()) == chain;
+  if (!owners_stand) {
+    TR_ASSIGN_OR_RETURN(plan.segment_owners, share_segments(job, options, whole, cuts));
+  }
   plan.owners = parallel::even_runs(fixed ? plan.logical_shards : options.replicas, options.replicas);
   TR_ASSIGN_OR_RETURN(const SegmentedModel segments,
-                      cut_as_planned(forward, plan, names_of(out.parameters), job.train.precision == "f16"));
+                      cut_as_planned(forward, plan, trained, job.train.precision == "f16"));
   TR_RETURN_IF_ERROR(check_tied(segments, options, plan));
   TR_RETURN_IF_ERROR(lay_out(job, segments, out));
   if (fixed || plan.tiles == 1) return {};
@@ -701,22 +758,7 @@ parallel::TimetableTimes pipeline_times(const Prepared& prepared, const cost::Ra
 }
 
 Result<parallel::PricedTimetable> price_step(const Stages& stages, const parallel::TimetableTimes& times) {
-  const parallel::TimetableSpec& spec = stages.timetable;
-  if (stages.is_synchronous) return parallel::price_timetable(spec, times);
-  // What one step more adds to a long run.
-  const int few = spec.stages + 1, many = 3 * few;
-  parallel::TimetableSpec run = spec;
-  run.micro_batches = spec.micro_batches * few;
-  TR_ASSIGN_OR_RETURN(const parallel::PricedTimetable fill, parallel::price_timetable(run, times));
-  run.micro_batches = spec.micro_batches * many;
-  TR_ASSIGN_OR_RETURN(parallel::PricedTimetable priced, parallel::price_timetable(run, times));
-  parallel::TimetablePrice& price = priced.price;
-  price.makespan_seconds = (price.makespan_seconds - fill.price.makespan_seconds) / (many - few);
-  price.step_seconds = price.makespan_seconds;
-  double busy = 0;
-  for (parallel::StagePrice& stage : price.stages) busy += stage.busy_seconds /= many;
-  price.bubble_fraction = std::max(0.0, 1 - busy / (spec.stages * price.step_seconds));
-  return priced;
+  return price_step(stages.timetable, stages.is_synchronous, times);
 }
 
 Result<parallel::PricedTimetable> price_pipeline(const Prepared& prepared, const cost::Rates& rates) {

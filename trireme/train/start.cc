@@ -301,6 +301,7 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
   TR_CO_RETURN_IF_ERROR(co_await take_device(c));
   prepare::PrepareOptions options = prepare_options(c, group);
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
+  options.owners_stand = true;
   TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(*c.rt, c.job, *c.data, options));
   TR_CO_RETURN_IF_ERROR(co_await settle_device(c, *state.prepared));
   TR_CO_RETURN_IF_ERROR(co_await share_files(c, group, stored, state));
