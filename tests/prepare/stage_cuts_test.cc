@@ -189,8 +189,20 @@ TEST(StageCutsOfJobs, MoveForAMemoryLimitBeforeAnythingIsRecomputed) {
   job::Job pinned = with_wide_layers();
   pinned.parallel.stage_cuts = best;
   EXPECT_EQ(workers_of(job), workers_of(pinned)) << "nothing is computed again";
+  PrepareOptions options;
+  options.stages = 2;
+  options.transport = "inproc";
+  const auto limited = report_stages(job, kDigits, options);
+  ASSERT_TRUE(limited.ok()) << limited.status().to_string();
+  for (const StageReport& stage : limited->stages) EXPECT_EQ(stage.limit, StageLimit::kMemory);
+  EXPECT_LT(limited->unlimited_seconds, limited->priced.price.makespan_seconds);
+  EXPECT_EQ(limited->limit(), StageLimit::kMemory);
   job.train.memory_limit = "1GiB";
   EXPECT_EQ(cuts_of(job), usual);
+  const auto roomy = report_stages(job, kDigits, options);
+  ASSERT_TRUE(roomy.ok()) << roomy.status().to_string();
+  EXPECT_EQ(roomy->unlimited_seconds, roomy->priced.price.makespan_seconds);
+  EXPECT_EQ(roomy->limit(), StageLimit::kCompute);
 }
 
 TEST(StageCutsOfJobs, ThatDoNotFitAreRefusedWithALimitThatWouldDo) {
