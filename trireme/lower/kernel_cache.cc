@@ -1,8 +1,7 @@
 #include "trireme/lower/kernel_cache.h"
 
-#include <fmt/ranges.h>
-
 #include "trireme/base/json.h"
+#include "trireme/kernel/kernel.h"
 #include "trireme/runtime/files.h"
 
 namespace trireme::lower {
@@ -12,16 +11,6 @@ using runtime::Task;
 namespace {
 
 constexpr const char* kFormat = "trireme kernels 1";
-
-std::string attribute_text(const op::AttrValue& value) {
-  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value))
-    return fmt::format("{}", fmt::join(*list, "x"));
-  if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  if (const auto* number = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *number);
-  if (const auto* yes = std::get_if<bool>(&value)) return *yes ? "yes" : "no";
-  if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
-  return std::string(dtype_name(std::get<DType>(value)));
-}
 
 Result<KernelChoices> parse_choices(const Bytes& bytes, const std::string& path) {
   TR_ASSIGN_OR_RETURN(const Json json, parse_json(as_text(bytes), path));
@@ -56,11 +45,17 @@ Task<void> write_choices(runtime::Runtime& rt, std::string path, KernelChoices c
   if (!done.ok()) rt.log(fmt::format("warning: measured kernels are not remembered: {}", done.message()));
 }
 
-std::string node_text(const op::Attrs& attrs, std::span<const TensorType> types) {
-  std::string text;
-  for (const auto& [name, value] : attrs.items()) text += fmt::format(" {}={}", name, attribute_text(value));
-  for (const TensorType& t : types) text += " " + t.to_string();
-  return text;
+Task<std::string> machine_text(runtime::Runtime& rt) {
+  std::string processor = "unknown";
+  const Result<Bytes> info = co_await rt.files().read("/proc/cpuinfo");
+  if (info.ok()) {
+    const std::string_view text = as_text(*info);
+    const std::size_t at = text.find("model name");
+    const std::size_t colon = at == std::string_view::npos ? at : text.find(": ", at);
+    if (colon != std::string_view::npos)
+      processor = std::string(text.substr(colon + 2, text.find('\n', colon) - colon - 2));
+  }
+  co_return fmt::format("{}|{}", processor, kernel::cpu_kernel_library());
 }
 
 }  // namespace trireme::lower

@@ -5,7 +5,6 @@
 #include <map>
 #include <string>
 
-#include "trireme/op/op.h"
 #include "trireme/runtime/runtime.h"
 
 namespace trireme::lower {
@@ -16,7 +15,7 @@ using KernelChoices = std::map<std::string, std::string>;
 runtime::Task<KernelChoices> read_choices(runtime::Runtime& rt, std::string path);
 runtime::Task<void> write_choices(runtime::Runtime& rt, std::string path, KernelChoices choices);
 
-// Attributes and types of a node for such a text.
-std::string node_text(const op::Attrs& attrs, std::span<const TensorType> types);
+// Whose figures these are: the processor and the library of kernels.
+runtime::Task<std::string> machine_text(runtime::Runtime& rt);
 
 }  // namespace trireme::lower

@@ -7,6 +7,7 @@
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/lower/kernel_cache.h"
 #include "trireme/op/forms.h"
+#include "trireme/op/node_text.h"
 
 namespace trireme::prepare {
 namespace {
@@ -37,7 +38,7 @@ std::vector<Contest> contests_of(const Prepared& prepared, const std::string& li
     Contest c{&node, {}, 0, {}};
     for (const op::Value v : node.inputs) c.inputs.push_back(g.type(v));
     c.key = fmt::format("{}|{}{}", library, op::formed_name(*node.def, node.forms),
-                        lower::node_text(node.attrs, c.inputs));
+                        op::node_text(node.attrs, c.inputs));
     const std::string key = c.key;
     Contest& all = by_key.try_emplace(key, std::move(c)).first->second;
     all.flops += flops;

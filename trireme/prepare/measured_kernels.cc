@@ -9,9 +9,9 @@
 #include "trireme/kernel/kernel.h"
 #include "trireme/lower/kernel_cache.h"
 #include "trireme/op/forms.h"
+#include "trireme/op/node_text.h"
 #include "trireme/op/ops.h"
 #include "trireme/prepare/measured_algorithms.h"
-#include "trireme/runtime/files.h"
 
 namespace trireme::prepare {
 namespace {
@@ -100,7 +100,7 @@ std::vector<Contest> contests_of(const Prepared& prepared, const std::string& ma
     if (c.rows.size() < 2) continue;
     cut_images(c, images_for(g, id, width));
     c.key = fmt::format("{}|{} threads|{}", machine, width, op::formed_name(*c.def, c.forms));
-    c.key += lower::node_text(c.attrs, c.inputs);
+    c.key += op::node_text(c.attrs, c.inputs);
     for (const std::string& row : c.rows) c.key += "|" + row;  // a choice among others is none among these
     by_key.try_emplace(c.key, std::move(c)).first->second.nodes.push_back(node.name);
   }
@@ -184,21 +184,6 @@ Task<Result<std::string>> fastest_row(runtime::Runtime& rt, const Contest& c, in
   co_return first->seconds < kLeastGain* field.front().seconds ? first->row : c.rows.front();
 }
 
-// ---- What is remembered
-
-Task<std::string> machine_text(runtime::Runtime& rt) {
-  std::string processor = "unknown";
-  const Result<Bytes> info = co_await rt.files().read("/proc/cpuinfo");
-  if (info.ok()) {
-    const std::string_view text = as_text(*info);
-    const std::size_t at = text.find("model name");
-    const std::size_t colon = at == std::string_view::npos ? at : text.find(": ", at);
-    if (colon != std::string_view::npos)
-      processor = std::string(text.substr(colon + 2, text.find('\n', colon) - colon - 2));
-  }
-  co_return fmt::format("{}|{}", processor, kernel::cpu_kernel_library());
-}
-
 bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -214,7 +199,7 @@ Task<Result<plan::Plan>> with_measured_kernels(runtime::Runtime& rt, std::shared
   if (prepared->device != nullptr)
     co_return co_await with_measured_algorithms(rt, std::move(prepared), std::move(cache_path));
   plan::Plan plan = prepared->plan;
-  const std::string machine = co_await machine_text(rt);
+  const std::string machine = co_await lower::machine_text(rt);
   const std::vector<Contest> contests = contests_of(*prepared, machine);
   if (contests.empty()) co_return plan;
   lower::KernelChoices choices = co_await lower::read_choices(rt, cache_path);
