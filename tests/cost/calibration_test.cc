@@ -23,6 +23,8 @@ Calibration example() {
   shm.spread = 0.1;
   shm.measured = {{64, 1e-6, 0.1}, {1 << 20, 3e-4, 0.02}};
   c.transports.push_back(shm);
+  c.op_times.processor = "oar's";
+  c.op_times.put("relu f32[4]|fast|1 threads", 2, {"relu", 1e-6, 0.1, 5, 4, 32});
   return c;
 }
 
@@ -31,6 +33,25 @@ TEST(Calibration, SurvivesItsFile) {
   const Result<Calibration> read = load_calibration(text, "calibration.json");
   ASSERT_TRUE(read.ok()) << read.status().to_string();
   EXPECT_EQ(to_json(*read).dump(), text);
+}
+
+TEST(Calibration, FilesFromBeforeOpTimesHaveNone) {
+  Json json = to_json(example());
+  json["version"] = 1;
+  json.erase("op_times");
+  const Result<Calibration> read = load_calibration(json.dump(), "calibration.json");
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_TRUE(read->op_times.is_empty());
+  EXPECT_TRUE(read->ignored.empty());
+}
+
+TEST(Calibration, ABrokenOpTimeCostsOnlyItself) {
+  Json json = to_json(example());
+  json["op_times"]["entries"][0]["seconds"] = "none";
+  const Result<Calibration> read = load_calibration(json.dump(), "calibration.json");
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(read->ignored.size(), 1U);
+  EXPECT_EQ(read->transports.size(), 1U);
 }
 
 TEST(Calibration, FilesThatMakeNoSenseAreRefusedWithANextStep) {
@@ -46,7 +67,7 @@ TEST(Calibration, FilesThatMakeNoSenseAreRefusedWithANextStep) {
     EXPECT_NE(s.message().find("here.json"), std::string::npos) << s.message();
     EXPECT_NE(s.message().find("trireme calibrate"), std::string::npos) << s.message();
   };
-  refused("version", 2, "version 2 is not known here");
+  refused("version", 3, "version 3 is not known here");
   refused("host", Json(), "'host' is missing");
   refused("reduce_seconds_per_byte", 0, "expected more than 0");
   refused("machine", Json::object(), "is missing");

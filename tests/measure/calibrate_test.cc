@@ -31,5 +31,14 @@ TEST(Calibrate, WhatAnEarlierRunOfTheSameHostMeasuredStays) {
   EXPECT_EQ(now.transports[1].transport, "tcp");
 }
 
+TEST(Calibrate, OpTimesOfTheSameHostStay) {
+  cost::Calibration before = of_host("a", {}), here = of_host("a", {}), there = of_host("b", {});
+  before.op_times.put("relu|1 threads", 1, {"relu", 1e-6, 0, 5, 1, 8});
+  keep_others(before, here);
+  keep_others(before, there);
+  EXPECT_EQ(here.op_times, before.op_times);
+  EXPECT_TRUE(there.op_times.is_empty());
+}
+
 }  // namespace
 }  // namespace trireme::measure

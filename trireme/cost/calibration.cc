@@ -8,7 +8,7 @@
 namespace trireme::cost {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;  // 1 had no op times
 
 double median(std::vector<double> v) {
   if (v.empty()) return 0;
@@ -140,14 +140,15 @@ Json to_json(const Calibration& c) {
           {"host_bytes_per_second", c.host_bytes_per_second},
           {"reduce_seconds_per_byte", c.reduce_seconds_per_byte},
           {"reduce_spread", c.reduce_spread},
-          {"transports", transports}};
+          {"transports", transports},
+          {"op_times", to_json(c.op_times)}};
 }
 
 Result<Calibration> calibration_from_json(const Json& json) {
   Calibration c;
   TR_ASSIGN_OR_RETURN(const int version, json_get<int>(json, "version"));
-  if (version != kVersion)
-    return error(Code::kCorrupt, "[cost] calibration version {} is not known here, expected {}", version,
+  if (version < 1 || version > kVersion)
+    return error(Code::kCorrupt, "[cost] calibration version {} is not known here, expected 1 to {}", version,
                  kVersion);
   TR_ASSIGN_OR_RETURN(c.host, json_get<std::string>(json, "host"));
   TR_ASSIGN_OR_RETURN(c.date, json_get<std::string>(json, "date"));
@@ -171,6 +172,7 @@ Result<Calibration> calibration_from_json(const Json& json) {
       return error(Code::kInvalid, "[cost] transport {} is calibrated twice in one file", t.transport);
     c.transports.push_back(std::move(t));
   }
+  if (json.contains("op_times")) c.op_times = op_times_from_json(json["op_times"], c.ignored);
   return c;
 }
 

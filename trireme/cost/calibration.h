@@ -12,6 +12,7 @@
 #include "trireme/base/bytes.h"
 #include "trireme/base/json.h"
 #include "trireme/cost/comm_model.h"
+#include "trireme/cost/op_times.h"
 
 namespace trireme::cost {
 
@@ -43,6 +44,8 @@ struct Calibration {
   double reduce_seconds_per_byte = 0;
   double reduce_spread = 0;
   std::vector<TransportCalibration> transports;
+  OpTimes op_times;                       // of jobs (`trireme calibrate JOB`)
+  std::vector<std::string> ignored = {};  // what of the file makes no sense and was left out
 
   const TransportCalibration* find(std::string_view transport) const;  // null: not measured
 };
@@ -61,7 +64,8 @@ Result<LineFit> fit_line(const std::vector<TimedSize>& points);
 Result<CommModel> comm_model(const Calibration& calibration, std::string_view transport, int ranks_per_host);
 
 Json to_json(const Calibration& calibration);
-// `what` names the source in errors. Refuses other versions, missing keys, rates that make no sense.
+// Versions 1 (without op times) and 2. `what` names the source in errors. Refuses other versions, missing
+// keys, rates that make no sense; op times that make none are left out and listed in `ignored`.
 Result<Calibration> calibration_from_json(const Json& json);
 Result<Calibration> load_calibration(std::string_view text, std::string_view what);
 inline Result<Calibration> load_calibration(ByteView bytes, std::string_view what) {

@@ -25,6 +25,13 @@ Result<LinkModel> parse_link(std::string_view text) {
   return link;
 }
 
+WorkSeconds Rates::seconds(const OpCost& cost, const Work& work, int threads, int strands,
+                           int at_once) const {
+  const bool is_known = !work.empty() || strands == 0;
+  if (op_times == nullptr || !is_known) return {to_seconds(compute_time(cost, machine, threads)), 0};
+  return work_seconds(work, strands, *op_times, ranks_at_once * at_once, machine, threads);
+}
+
 Rates host_rates(const Calibration* calibration, const HostShare& share) {
   Rates rates;
   if (calibration != nullptr) rates.machine = calibration->machine;
@@ -33,6 +40,9 @@ Rates host_rates(const Calibration* calibration, const HostShare& share) {
                whole = calibration != nullptr ? calibration->host_bytes_per_second : 0;
   rates.machine.cores = std::max(1, share.cores_per_rank);
   const int busy = std::min(ranks, host_cores);
+  rates.ranks_at_once = busy;
+  if (calibration != nullptr && !calibration->op_times.is_empty())
+    rates.op_times = std::make_shared<OpTimes>(calibration->op_times);
   // Nobody has more than a core's rate per thread, and all together no more than the memory gives.
   if (whole > 0) rates.machine.bytes_per_second = std::min(one_core * rates.machine.cores, whole / busy);
   if (ranks > host_cores) rates.machine.speed *= static_cast<double>(host_cores) / ranks;

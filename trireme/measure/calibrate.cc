@@ -99,6 +99,7 @@ void keep_others(const cost::Calibration& before, cost::Calibration& now) {
   if (before.host != now.host) return;
   for (const cost::TransportCalibration& t : before.transports)
     if (now.find(t.transport) == nullptr) now.transports.push_back(t);
+  if (now.op_times.is_empty()) now.op_times = before.op_times;
 }
 
 }  // namespace trireme::measure

@@ -25,7 +25,7 @@ Status check_transports(const std::vector<std::string>& names);
 // Takes a second or two, and about one per transport. Blocks the loop of `rt` while it measures.
 runtime::Task<Result<cost::Calibration>> calibrate(runtime::Runtime& rt, CalibrateOptions options);
 
-// What an earlier run on the same host measured of transports that this one leaves out stays.
+// What an earlier run on the same host measured of jobs, and of transports that this one leaves out, stays.
 void keep_others(const cost::Calibration& before, cost::Calibration& now);
 
 }  // namespace trireme::measure
