@@ -47,6 +47,8 @@ struct CompiledPlan final : public CompiledGraph {
   std::map<std::string, std::string> kernels() const override;
   int num_strands() const override { return static_cast<int>(part.strands.size()); }
   Outline outline() const override;
+  cost::Work strand_work(std::int32_t strand) const override;
+  std::vector<std::pair<std::string, TensorType>> bound_outputs() const override;
   bool is_behind(int notice, int gate) const override;
   kernel::cuda::CudaDevice* gpu() const { return kernel::cuda::as_cuda(options.device.get()); }
   MemoryReport memory() const override;

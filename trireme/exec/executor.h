@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/cost/op_times.h"
 #include "trireme/exec/device_mirror.h"
 #include "trireme/exec/host_op.h"
 #include "trireme/exec/memory_report.h"
@@ -125,6 +126,10 @@ class CompiledGraph {
       const = 0;  // chosen, as CompileOptions::kernels, for the plan
   virtual int num_strands() const = 0;
   virtual Outline outline() const = 0;
+  // The nodes of a strand of the outline that run kernels, in order, with all that their times depend on: the
+  // same text on every rank. Empty on a GPU.
+  virtual cost::Work strand_work(std::int32_t strand) const = 0;
+  virtual std::vector<std::pair<std::string, TensorType>> bound_outputs() const = 0;  // CompileOptions::bound
   // Whether a notice can come only after a gate has been opened.
   virtual bool is_behind(int notice, int gate) const = 0;
   virtual MemoryReport memory() const = 0;  // of one Execution, before it exists
