@@ -99,7 +99,13 @@ TEST(FinalTable, ShowsTheStagesOfAPipeline) {
 TEST(FinalTable, SaysWhatThePredictionIsMadeOf) {
   Json s = summary();
   s["calibrated"] = true;
+  s.erase("predicted_measured_fraction");  // an older run
   EXPECT_NE(final_table(s).find("9 ms predicted (-10 %, calibrated);"), std::string::npos);
+  s["predicted_measured_fraction"] = 0.5;
+  EXPECT_NE(final_table(s).find("op times not measured: trireme calibrate JOB measures them"),
+            std::string::npos);
+  s["predicted_measured_fraction"] = 1;
+  EXPECT_NE(final_table(s).find("(-10 %, calibrated, op times measured);"), std::string::npos);
 }
 
 TEST(FinalTable, IsEmptyForOneWorkerAndShortWithoutNews) {

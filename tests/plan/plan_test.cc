@@ -53,11 +53,13 @@ TEST(Plan, KeepsTheHashOfItsDataAndOneWorkersTimeWhereTheyAreKnown) {
   plan.data_sha256 = "def";
   plan.prediction.one_worker_seconds = 0.25;
   plan.prediction.bubble_fraction = 0.125;
+  plan.prediction.measured_fraction = 0.75;
   const Result<Plan> back = plan_from_json(to_json(plan));
   ASSERT_TRUE(back.ok()) << back.status().to_string();
   EXPECT_EQ(back->data_sha256, "def");
   EXPECT_EQ(back->prediction.one_worker_seconds, 0.25);
   EXPECT_EQ(back->prediction.bubble_fraction, 0.125);
+  EXPECT_EQ(back->prediction.measured_fraction, 0.75);
   EXPECT_EQ(back->prediction.one_worker_rate(100), 400);
 }
 

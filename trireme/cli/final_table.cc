@@ -8,6 +8,17 @@
 namespace trireme::cli {
 namespace {
 
+// What a prediction is made of, and what would make it better.
+const char* made_of(const Json& s) {
+  constexpr double kNearlyAll = 0.95;
+  if (s.value("device", "cpu") == "cuda") return "by the GPU's own figures";
+  if (!s.value("calibrated", false)) return "not calibrated: run trireme calibrate";
+  if (!s.contains("predicted_measured_fraction")) return "calibrated";
+  return s["predicted_measured_fraction"].get<double>() >= kNearlyAll
+             ? "calibrated, op times measured"
+             : "calibrated; op times not measured: trireme calibrate JOB measures them";
+}
+
 // Replicas further apart than this fraction of the weights' length rarely have a good mean.
 constexpr double kLargeDrift = 0.1;
 constexpr double kSmallDrift = 5e-4;  // not worth a line
@@ -34,10 +45,7 @@ std::string head_line(const Json& s) {
                predicted = s.value("predicted_step_seconds", 0.0);
   if (measured > 0 && predicted > 0)
     text += fmt::format("step {} measured, {} predicted ({:+.0f} %, {}); {} sent per step and worker\n",
-                        seconds(measured), seconds(predicted), 100 * (predicted / measured - 1),
-                        s.value("device", "cpu") == "cuda" ? "by the GPU's own figures"
-                        : s.value("calibrated", false)     ? "calibrated"
-                                                           : "not calibrated: run trireme calibrate",
+                        seconds(measured), seconds(predicted), 100 * (predicted / measured - 1), made_of(s),
                         format_bytes(static_cast<std::uint64_t>(s.value("bytes_sent_per_step", 0.0))));
   return text;
 }

@@ -127,9 +127,8 @@ class Pricing {
         parts_(parts),
         at_once_(std::max(1, replicas.rates.machine.cores / std::max(1, plan.shard_threads))) {
     before_.push_back(0);
-    for (const cost::OpCost& strand : costs.strands)
-      before_.push_back(before_.back() +
-                        to_seconds(cost::compute_time(strand, replicas.rates.machine, plan.shard_threads)));
+    for (std::size_t s = 0; s < costs.strands.size(); ++s)
+      before_.push_back(before_.back() + strand_seconds(plan, costs, s, replicas.rates).seconds);
   }
 
   ActionPrice of(const Action& a, const StepSpec& spec) const {

@@ -146,6 +146,8 @@ Json to_json(const Plan& p) {
     json["prediction"]["one_worker_seconds"] = p.prediction.one_worker_seconds;
   if (p.prediction.axis_seconds > 0) json["prediction"]["axis_seconds"] = p.prediction.axis_seconds;
   if (p.prediction.bubble_fraction > 0) json["prediction"]["bubble_fraction"] = p.prediction.bubble_fraction;
+  if (p.prediction.measured_fraction > 0)
+    json["prediction"]["measured_fraction"] = p.prediction.measured_fraction;
   if (p.zero > 0) json["zero"] = p.zero;
   if (p.tiles > 1) json["cuts"] = cuts_to_json(p);
   if (p.segments > 1) json["pipeline"] = pipeline_to_json(p);
@@ -227,6 +229,9 @@ Result<Plan> plan_from_json(const Json& json) {
   }
   if (prediction.contains("bubble_fraction")) {  // with several stages
     TR_ASSIGN_OR_RETURN(p.prediction.bubble_fraction, json_get<double>(prediction, "bubble_fraction"));
+  }
+  if (prediction.contains("measured_fraction")) {  // where the host was measured for the job
+    TR_ASSIGN_OR_RETURN(p.prediction.measured_fraction, json_get<double>(prediction, "measured_fraction"));
   }
   TR_RETURN_IF_ERROR(check_num_buckets(p.buckets.size()));
   if (version == 1) return p;

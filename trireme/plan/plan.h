@@ -64,6 +64,7 @@ struct StepPrediction {
   double axis_seconds = 0;        // exchanges within replicas, for which the graphs wait
   double one_worker_seconds = 0;  // of the same batch by one such worker alone; 0: not known
   double bubble_fraction = 0;     // of the stages' time in a step, what they do not compute
+  double measured_fraction = 0;   // of compute_seconds, what is of nodes that were measured (cost/op_times.h)
   double step_seconds() const { return compute_seconds + exchange_seconds + update_seconds + axis_seconds; }
   double one_worker_rate(std::int64_t batch) const {  // samples per second
     return one_worker_seconds > 0 ? static_cast<double>(batch) / one_worker_seconds : 0;
@@ -167,6 +168,8 @@ struct StepCosts {
   bool updates_wait = false;                // for something about all gradients: their norm, NaN, the scale
   // parallel.zero = 3: buckets whose parameters are brought together within a step, in this order.
   std::vector<std::size_t> gathers = {};
+  // The nodes of the strands and of the updates, for what was measured of them; empty: not known.
+  std::vector<cost::Work> strand_work = {}, update_work = {};
 };
 
 // Seconds that the exchange of a bucket takes, with what its codec needs.
@@ -178,6 +181,11 @@ comm::SumPrice gather_price(const Plan& plan, const Bucket& bucket, const cost::
 comm::SumPrice bucket_price(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
 comm::SumShape sum_shape(const Plan& plan, const Bucket& bucket);
 
+// Logical shards that compute at the same time on a worker of the plan.
+int shards_at_once(const Plan& plan, const cost::Rates& rates);
+// A strand of a shard, while as many of them compute as do.
+cost::WorkSeconds strand_seconds(const Plan& plan, const StepCosts& costs, std::size_t strand,
+                                 const cost::Rates& rates);
 // Prices a step of the busiest worker. The shards that a worker cannot run at once follow one another: the
 // first ones need the weights, the last ones make the gradients final.
 StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates& rates);

@@ -17,9 +17,13 @@ cost::Rates rates_of(const cost::MachineModel& machine, const cost::LinkModel& l
 }
 
 // Products of factors are bound by the processor, sums and the update by memory: one comes after the other.
-double update_seconds(const Plan& plan, const Bucket& bucket, const cost::OpCost& cost,
-                      const cost::MachineModel& machine) {
-  if (!bucket.sends_factors()) return to_seconds(cost::compute_time(cost, machine, plan.shard_threads));
+double update_seconds(const Plan& plan, const StepCosts& costs, std::size_t b, const cost::Rates& rates) {
+  const Bucket& bucket = plan.buckets[b];
+  const cost::OpCost& cost = costs.updates[b];
+  const cost::MachineModel& machine = rates.machine;
+  const bool known = b < costs.update_work.size();
+  if (!bucket.sends_factors())
+    return rates.seconds(cost, known ? costs.update_work[b] : cost::Work(), plan.shard_threads).seconds;
   const double products = 4.0 * static_cast<double>(bucket.num_elems) * plan.logical_shards;
   const cost::OpCost multiply{.flops = cost.flops}, rest{.bytes = std::max(0.0, cost.bytes - products)};
   return to_seconds(cost::compute_time(multiply, machine, plan.shard_threads) +
@@ -32,6 +36,20 @@ comm::SumPrice sum_price(const Bucket& bucket, const comm::SumShape& shape, cons
 }
 
 }  // namespace
+
+int shards_at_once(const Plan& plan, const cost::Rates& rates) {
+  if (plan.segments > 1) return 1;  // by the timetable, one after the other
+  std::int32_t most = 1;
+  for (const auto& run : plan.owners) most = std::max(most, run.count);
+  return std::min(most, std::max(1, rates.machine.cores / std::max(1, plan.shard_threads)));
+}
+
+cost::WorkSeconds strand_seconds(const Plan& plan, const StepCosts& costs, std::size_t strand,
+                                 const cost::Rates& rates) {
+  const bool known = strand < costs.strand_work.size();
+  return rates.seconds(costs.strands[strand], known ? costs.strand_work[strand] : cost::Work(),
+                       plan.shard_threads, 1, shards_at_once(plan, rates));
+}
 
 comm::SumShape sum_shape(const Plan& plan, const Bucket& bucket) {
   comm::SumShape shape;
@@ -78,11 +96,16 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
   const int at_once = std::max(1, machine.cores / std::max(1, plan.shard_threads));
   const std::int32_t waves = (most + at_once - 1) / at_once;
   std::vector<double> before{0};  // seconds before each strand, and in all
-  for (const cost::OpCost& strand : costs.strands)
-    before.push_back(before.back() + to_seconds(cost::compute_time(strand, machine, plan.shard_threads)));
+  double measured = 0;
+  for (std::size_t s = 0; s < costs.strands.size(); ++s) {
+    const cost::WorkSeconds strand = strand_seconds(plan, costs, s, rates);
+    before.push_back(before.back() + strand.seconds);
+    measured += strand.measured;
+  }
   const double shard = before.back();
   StepShape shape;
   shape.compute = waves * shard;
+  shape.measured = waves * measured;
   shape.axis = waves * plan.tile_seconds;
   shape.loss_at = (waves - 1) * shard +
                   (costs.loss_after < 0 ? shard : before[static_cast<std::size_t>(costs.loss_after) + 1]);
@@ -110,11 +133,12 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
     if (divides && !costs.updates_wait) sum.scattered = parameter_elems(plan.buckets[i]);
     const comm::SumPrice price = sum_price(plan.buckets[i], sum, rates);
     shape.exchange.push_back(share * price.seconds());
-    const double update = update_seconds(plan, plan.buckets[i], costs.updates[i], machine);
+    const double update = update_seconds(plan, costs, i, rates);
     shape.update.push_back(plan.shared_weights || divides ? update / plan.workers() : update);
     if (divides && plan.zero_level() < 3)
       shape.update.back() += gather_price(plan, plan.buckets[i], rates).seconds();
-    if (!busy || plan.workers() < 2) continue;
+    // A prediction by rates of one worker alone takes the walk's word, where updates hide behind backward.
+    if (!busy || (plan.workers() < 2 && rates.op_times == nullptr)) continue;
     const double own = price.code_seconds + price.add_seconds;
     cores += shape.update.back() + own;
     links += std::max(0.0, shape.exchange.back() - own);
@@ -132,6 +156,7 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
 StepPrediction predict(const Plan& plan, const StepShape& shape) {
   StepPrediction p;
   p.compute_seconds = shape.compute;
+  p.measured_fraction = shape.compute > 0 ? shape.measured / shape.compute : 0;
   p.axis_seconds = shape.axis;
   for (const double seconds : shape.update) p.update_seconds += seconds;
   const double step = step_seconds(shape, plan.exchange_order, plan.overlap);
@@ -154,8 +179,10 @@ double one_worker_seconds(const Plan& plan, const StepCosts& costs, const cost::
     b.message_bytes = b.code_bytes = 0;
   }
   alone.tile_seconds = 0;
+  cost::Rates own = rates;
+  own.ranks_at_once = 1;
   // Costs are those of one tile; a worker alone has them all.
-  return plan.tiles * predict(alone, step_shape(alone, costs, rates)).step_seconds();
+  return plan.tiles * predict(alone, step_shape(alone, costs, own)).step_seconds();
 }
 
 }  // namespace trireme::plan

@@ -111,6 +111,7 @@ class Model {
   StepPrediction predict() const {
     StepPrediction p;
     p.compute_seconds = shape_.compute / pace() + coding();
+    p.measured_fraction = p.compute_seconds > 0 ? shape_.measured / pace() / p.compute_seconds : 0;
     p.update_seconds = r_.traffic.updates_here ? update_ / pace() : 0;
     p.axis_seconds = shape_.axis;
     double step = p.compute_seconds + p.update_seconds + p.axis_seconds + passes();

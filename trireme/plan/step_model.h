@@ -43,10 +43,11 @@ struct StepShape {
   std::vector<double> final_at;   // when backward is done with its gradients
   std::vector<double> exchange;   // how long it occupies the links
   std::vector<double> update;
-  double compute = 0;  // forward and backward
-  double axis = 0;     // exchanges within the replica, which the graphs wait for
-  double loss_at = 0;  // when the loss is known
-  double vote = 0;     // how long ranks vote on it
+  double compute = 0;   // forward and backward
+  double measured = 0;  // of it, of nodes that were measured
+  double axis = 0;      // exchanges within the replica, which the graphs wait for
+  double loss_at = 0;   // when the loss is known
+  double vote = 0;      // how long ranks vote on it
   // Beyond it, where cores are busy: updates, encoding, decoding, additions, and links that they wait for.
   double coding = 0;
 };

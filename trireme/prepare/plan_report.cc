@@ -162,6 +162,7 @@ Json to_json(const PlanReport& r) {
             {"exchange_seconds", r.plan.prediction.exchange_seconds},
             {"update_seconds", r.plan.prediction.update_seconds},
             {"axis_seconds", r.plan.prediction.axis_seconds},
+            {"measured_fraction", r.plan.prediction.measured_fraction},
             {"step_seconds", r.plan.prediction.step_seconds()}}},
           {"tensors", tensors},
           {"choices", choices},
@@ -200,9 +201,12 @@ std::string to_text(const PlanReport& r) {
   const plan::StepPrediction& p = r.plan.prediction;
   const std::string within =
       p.axis_seconds > 0 ? fmt::format(", exchanges within a replica {}", duration(p.axis_seconds)) : "";
-  text += fmt::format("\npredicted step {}: compute {}, exchange not hidden {}, update {}{} ({} rates)\n",
+  text += fmt::format("\npredicted step {}: compute {}, exchange not hidden {}, update {}{} ({} rates{})\n",
                       duration(p.step_seconds()), duration(p.compute_seconds), duration(p.exchange_seconds),
-                      duration(p.update_seconds), within, r.calibrated ? "calibrated" : "assumed");
+                      duration(p.update_seconds), within, r.calibrated ? "calibrated" : "assumed",
+                      p.measured_fraction > 0
+                          ? fmt::format(", {:.0f} % of the computation measured", 100 * p.measured_fraction)
+                          : "");
   return text + r.verdict + "\n";
 }
 

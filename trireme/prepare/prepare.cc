@@ -24,6 +24,7 @@
 #include "trireme/prepare/own_update.h"
 #include "trireme/prepare/stage_weights.h"
 #include "trireme/prepare/tiles.h"
+#include "trireme/prepare/work.h"
 
 namespace trireme::prepare {
 namespace {
@@ -267,7 +268,12 @@ plan::StepCosts step_costs(const Prepared& p, int cores) {
   if (p.loss_notice < 0) costs.loss_after = first;  // it is looked at with what comes first
   costs.updates_wait = p.finite_check != nullptr;
   for (const WeightGather& g : p.gathers) costs.gathers.push_back(g.bucket);
-  for (const Compiled& update : p.updates) costs.updates.push_back(update->cost());
+  for (const Compiled& update : p.updates) {
+    costs.updates.push_back(update->cost());
+    costs.update_work.push_back(work_of(*update));
+  }
+  for (std::int32_t s = 0; p.device == nullptr && s < p.train->num_strands(); ++s)
+    costs.strand_work.push_back(cost::joined(p.train->strand_work(s)));
   const int at_once = std::max(1, cores / std::max(1, p.plan.shard_threads));
   if (servers_multiply(p.plan)) return costs;
   for (std::size_t i = 0; i < p.products.size(); ++i) costs.updates[i] += factor_cost(p, i, at_once);

@@ -575,6 +575,7 @@ Status compile_stages(const job::Job& job, const PrepareOptions& options, const 
     note_kernels(segment.eval, stages->kernels);
     for (int phase = 0; phase < kNumTrainPhases; ++phase)
       cost.phases[phase] = segment.train->phase_cost(phase);
+    cost.work = std::make_shared<const PhaseWork>(phase_work(*segment.train));
     cost.sent_bytes = crossing_bytes(train, g);
     if (options.like == nullptr) stages->costs.push_back(cost);
     if (is_own) stages->segments.push_back(std::move(segment));
@@ -594,6 +595,7 @@ Status keep_less(const exec::CompileOptions& kernels, std::size_t segment, std::
   TR_ASSIGN_OR_RETURN(own.train, exec::compile(less, phased(kernels, own.outputs, own.early)));
   SegmentCost& cost = stages->costs[static_cast<std::size_t>(own.index)];
   for (int phase = 0; phase < kNumTrainPhases; ++phase) cost.phases[phase] = own.train->phase_cost(phase);
+  cost.work = std::make_shared<const PhaseWork>(phase_work(*own.train));
   out.stages = std::move(stages);
   return {};
 }
@@ -609,11 +611,18 @@ plan::StepCosts segment_costs(const Prepared& prepared) {
   const Stages& stages = *prepared.stages;
   const auto count = static_cast<std::int32_t>(stages.costs.size());
   plan::StepCosts costs;
-  for (const SegmentCost& s : stages.costs) costs.strands.push_back(s.phases[kForwardPhase]);
+  for (const SegmentCost& s : stages.costs) {
+    costs.strands.push_back(s.phases[kForwardPhase]);
+    costs.strand_work.push_back(s.work->phases[kForwardPhase]);
+  }
   for (auto s = stages.costs.rbegin(); s != stages.costs.rend(); ++s) {
     cost::OpCost back = s->phases[kBackwardPhase];
     back += s->phases[kWeightsPhase];
     costs.strands.push_back(back);
+    cost::Work work = s->work->phases[kBackwardPhase];
+    const cost::Work& weights = s->work->phases[kWeightsPhase];
+    work.insert(work.end(), weights.begin(), weights.end());
+    costs.strand_work.push_back(std::move(work));
   }
   for (const plan::Bucket& b : prepared.plan.buckets) {
     costs.needed_before.push_back(b.segments.front());
@@ -621,8 +630,10 @@ plan::StepCosts segment_costs(const Prepared& prepared) {
   }
   costs.loss_after = count - 1;
   costs.updates_wait = prepared.finite_check != nullptr;
-  for (const Compiled& update : prepared.updates)
+  for (const Compiled& update : prepared.updates) {
     costs.updates.push_back(update != nullptr ? update->cost() : cost::OpCost());
+    costs.update_work.push_back(update != nullptr ? work_of(*update) : cost::Work());
+  }
   return costs;
 }
 
@@ -730,6 +741,26 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
   return out;
 }
 
+namespace {
+
+// Whoever sends to another stage or receives from it copies.
+void add_copies(const Prepared& prepared, const std::vector<double>& sent, const cost::Rates& rates,
+                parallel::TimetableTimes& times) {
+  const parallel::TimetableSpec& spec = prepared.stages->timetable;
+  const StageExtras extras = stage_extras(prepared, 0, rates);
+  for (std::size_t v = 0; v + 1 < times.phases.size(); ++v) {
+    if (spec.stage_of(static_cast<std::int32_t>(v)) == spec.stage_of(static_cast<std::int32_t>(v + 1)))
+      continue;
+    const double copy = sent[v] * extras.copy_seconds;
+    times.phases[v].forward += extras.message_seconds;
+    times.phases[v + 1].forward += copy + extras.message_seconds;
+    times.phases[v + 1].backward += extras.message_seconds;
+    times.phases[v].backward += copy + extras.message_seconds;
+  }
+}
+
+}  // namespace
+
 parallel::TimetableTimes pipeline_times(const Prepared& prepared, const cost::Rates& rates) {
   const Stages& stages = *prepared.stages;
   const parallel::TimetableSpec& spec = stages.timetable;
@@ -739,14 +770,18 @@ parallel::TimetableTimes pipeline_times(const Prepared& prepared, const cost::Ra
   const int threads = prepared.plan.shard_threads;
   for (std::size_t g = 0; g < stages.costs.size(); ++g) {
     const auto v = static_cast<std::size_t>(stages.virtual_stage_of(static_cast<std::int32_t>(g)));
+    const SegmentCost& cost = stages.costs[g];
     const auto seconds = [&](int phase) {
-      return to_seconds(cost::compute_time(stages.costs[g].phases[phase], rates.machine, threads));
+      const auto p = static_cast<std::size_t>(phase);
+      return rates.seconds(cost.phases[phase], cost.work->phases[p], threads, cost.work->strands[p]).seconds;
     };
+    const StageExtras extras = stage_extras(prepared, static_cast<std::int32_t>(g), rates);
     times.phases[v].forward += seconds(kForwardPhase);
     times.phases[v].backward += seconds(kBackwardPhase);
-    times.phases[v].weights += seconds(kWeightsPhase);
-    sent[v] = stages.costs[g].sent_bytes;  // the last one's
+    times.phases[v].weights += seconds(kWeightsPhase) + extras.add_seconds;
+    sent[v] = cost.sent_bytes;  // the last one's
   }
+  add_copies(prepared, sent, rates, times);
   sent.pop_back();
   for (const double bytes : sent) {
     const double seconds =

@@ -10,6 +10,7 @@
 #include "trireme/parallel/pipeline/price.h"
 #include "trireme/parallel/segment/segments.h"
 #include "trireme/prepare/prepared.h"
+#include "trireme/prepare/work.h"
 
 namespace trireme::prepare {
 
@@ -34,7 +35,8 @@ struct StageSegment {
 // begin.
 struct SegmentCost {
   cost::OpCost phases[kNumTrainPhases];
-  double sent_bytes = 0;  // forward, to the next segment
+  std::shared_ptr<const PhaseWork> work;  // of the phases
+  double sent_bytes = 0;                  // forward, to the next segment
   std::int64_t train_slot = 0, eval_slot = 0;
 };
 

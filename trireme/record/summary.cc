@@ -155,6 +155,7 @@ Json to_json(const Summary& s) {
                {"predicted_step_seconds", s.predicted_step_seconds},
                {"measured_step_seconds", s.measured_step_seconds},
                {"calibrated", s.calibrated},
+               {"predicted_measured_fraction", s.prediction.measured_fraction},
                {"parameters_sha256", s.parameters_sha256},
                {"reached_target", s.reached_target},
                {"stopped_early", s.stopped_early},

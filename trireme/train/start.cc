@@ -38,6 +38,7 @@ std::shared_ptr<const cost::Rates> gpu_rates(const RankContext& c) {
   } else {
     rates->comm = cost::CommModel(c.link, c.machine);
   }
+  rates->op_times = nullptr;  // of the host
   rates->machine = {.name = c.device->name(),
                     .cores = 1,
                     .flops_per_second_per_core = kOfFlops * peak.flops_per_second,
