@@ -1,6 +1,7 @@
 // `trireme calibrate`: measures this host and stores what prices and predictions are made of.
 #include <cstdio>
 
+#include "trireme/cli/calibrate_job.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/terminal.h"
@@ -16,14 +17,15 @@ namespace {
 using runtime::Task;
 
 struct CalibrateArgs {
-  std::vector<std::string> transports{"inproc", "shm", "tcp"};
+  std::vector<std::string> transports;  // empty: as is usual
   std::string out;
   bool quick = false, json = false;
+  CalibrateJobArgs job;
 };
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
-void print_calibration(const cost::Calibration& c, const std::string& path) {
+void print_calibration(const cost::Calibration& c) {
   const cost::MachineModel& m = c.machine;
   print(fmt::format("{}, {} cores, {}\n", c.host, m.cores, c.date));
   print(fmt::format(
@@ -51,56 +53,109 @@ void print_calibration(const cost::Calibration& c, const std::string& path) {
       print(fmt::format(
           "{} varies: spread {:.0f} %, fit error {:.0f} %; calibrate again when the host is idle\n",
           t.transport, 100 * t.spread, 100 * t.fit_error));
-  print(fmt::format("\nstored in {}\n", path));
 }
 
-Task<Status> run(runtime::Runtime& rt, const CalibrateArgs& args) {
-  const std::string path = args.out.empty() ? places().calibration() : args.out;
-  if (path.empty())
+// Where to store, and what is stored there.
+struct Stored {
+  std::string path;
+  std::optional<cost::Calibration> before;
+};
+
+Task<Status> find_stored(runtime::Runtime& rt, const CalibrateArgs& args, Stored& out) {
+  out.path = args.out.empty() ? places().calibration() : args.out;
+  if (out.path.empty())
     co_return error(Code::kInvalid,
                     "[calibrate] nowhere to store: neither XDG_STATE_HOME nor HOME is set; use --out FILE");
   TR_CO_RETURN_IF_ERROR(measure::check_transports(args.transports));
   if (args.out.empty()) TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(places().state_dir));
-  TR_CO_RETURN_IF_ERROR(co_await rt.files().check_output(path));
-  StatusLine line(stderr_terminal(), [&rt] { return rt.now(); });
-  measure::CalibrateOptions options;
-  options.transports = args.transports;
-  options.quick = args.quick;
-  options.temp_dir = places().temp_dir;
-  options.doing = [&line](const std::string& text) { line.show(text); };
-  TR_CO_ASSIGN_OR_RETURN(cost::Calibration calibration, co_await measure::calibrate(rt, options));
-  line.clear();
-  if (args.out.empty()) {
-    const Result<std::optional<cost::Calibration>> before =
-        co_await start::read_calibration(rt, places(), "");
-    if (before.ok() && *before) measure::keep_others(**before, calibration);
-  }
-  const std::string text = cost::to_json(calibration).dump(2) + "\n";
-  TR_CO_RETURN_IF_ERROR(co_await rt.files().write_atomic(path, as_bytes(text)));
-  if (args.json)
-    print(text);
-  else
-    print_calibration(calibration, path);
+  TR_CO_RETURN_IF_ERROR(co_await rt.files().check_output(out.path));
+  const Result<bool> there = co_await rt.files().exists(out.path);
+  if (!there.ok() || !*there) co_return Status();
+  // What cannot be read is written anew.
+  Result<std::optional<cost::Calibration>> before = co_await start::read_calibration(rt, places(), out.path);
+  if (before.ok()) out.before = std::move(*before);
   co_return Status();
 }
 
+Task<Status> measure_machine(runtime::Runtime& rt, const CalibrateArgs& args, StatusLine& line,
+                             cost::Calibration& out) {
+  measure::CalibrateOptions options;
+  options.transports = args.transports;
+  if (options.transports.empty()) options.transports = {"inproc", "shm", "tcp"};
+  options.quick = args.quick;
+  options.temp_dir = places().temp_dir;
+  options.doing = [&line](const std::string& text) { line.show(text); };
+  TR_CO_ASSIGN_OR_RETURN(out, co_await measure::calibrate(rt, options));
+  co_return Status();
+}
+
+Task<Status> store(runtime::Runtime& rt, std::string path, const cost::Calibration& calibration) {
+  const std::string text = cost::to_json(calibration).dump(2) + "\n";
+  co_return co_await rt.files().write_atomic(std::move(path), as_bytes(text));
+}
+
 Task<void> keep(Task<Status> task, Status& status) { status = co_await std::move(task); }
+
+// The machine, where the job is not all that is asked for, or nothing is stored yet; then the job.
+Status run(runtime::RealRuntime& rt, const CalibrateArgs& args) {
+  const auto wait = [&rt](Task<Status> task) {
+    Status status;
+    rt.run(keep(std::move(task), status));
+    return status;
+  };
+  Stored stored;
+  TR_RETURN_IF_ERROR(wait(find_stored(rt, args, stored)));
+  StatusLine line(stderr_terminal(), [&rt] { return rt.now(); });
+  cost::Calibration calibration;
+  const bool has_job = args.job.is_given();
+  const bool of_machine = !has_job || !stored.before || !args.transports.empty();
+  if (of_machine) {
+    TR_RETURN_IF_ERROR(wait(measure_machine(rt, args, line, calibration)));
+    if (stored.before && (args.out.empty() || has_job)) measure::keep_others(*stored.before, calibration);
+  } else {
+    calibration = *stored.before;
+  }
+  std::optional<JobCalibration> job;
+  if (has_job) {
+    CalibrateJobArgs job_args = args.job;
+    job_args.quick = args.quick;
+    Result<JobCalibration> made = calibrate_job(
+        rt, job_args, [&line](const std::string& text) { line.show(text); }, calibration);
+    TR_RETURN_IF_ERROR(made.status());
+    job = std::move(*made);
+  }
+  line.clear();
+  TR_RETURN_IF_ERROR(wait(store(rt, stored.path, calibration)));
+  if (args.json) {
+    Json json = cost::to_json(calibration);
+    if (job) json = to_json(*job);
+    print(json.dump(2) + "\n");
+    return {};
+  }
+  if (of_machine) print_calibration(calibration);
+  if (job) print((of_machine ? "\n" : "") + to_text(*job));
+  print(fmt::format("\nstored in {}\n", stored.path));
+  return {};
+}
 
 }  // namespace
 
 std::function<int()> add_calibrate(Options& app) {
   auto args = std::make_shared<CalibrateArgs>();
+  add_calibrate_job(app, args->job);
   app.add_option("--transport", args->transports, "Transports to measure. Default: inproc,shm,tcp")
       ->delimiter(',');
   app.add_option("--out", args->out, "File to write. Default: the one that other commands read");
   app.add_flag("--quick", args->quick, "Few repetitions, to see that it works");
-  app.add_flag("--json", args->json, "Print the stored values as JSON");
+  app.add_flag("--json", args->json, "Print what was measured as JSON");
   return [args] {
     runtime::RealOptions real;
     real.name = "calibrate";
+    real.log_sink = [](std::string_view text) {
+      std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+    };
     const auto rt = runtime::make_real_runtime(real);
-    Status status;
-    rt->run(keep(run(*rt, *args), status));
+    const Status status = run(*rt, *args);
     return status.ok() ? kExitOk : print_error(status);
   };
 }

@@ -4,13 +4,18 @@
 
 #include "trireme/cli/command.h"
 #include "trireme/job/roles.h"
-#include "trireme/start/read_rates.h"
 
 namespace trireme::cli {
 namespace {
 
 runtime::Task<void> load_rates(runtime::Runtime& rt, const job::Job& job,
                                std::shared_ptr<const cost::Rates>& out) {
+  out = co_await start::read_rates(rt, job, rate_source(job), places());
+}
+
+}  // namespace
+
+start::RateSource rate_source(const job::Job& job) {
   const job::Roles roles = job::roles_of(job);
   start::RateSource source;
   // Hosts of their own where a link lies between the workers, otherwise this one.
@@ -18,10 +23,8 @@ runtime::Task<void> load_rates(runtime::Runtime& rt, const job::Job& job,
   source.transport = roles.world == 1 ? "none" : apart ? "tcp" : "shm";
   source.ranks_on_host = apart ? 1 : roles.world;
   source.one_host = !apart;
-  out = co_await start::read_rates(rt, job, std::move(source), places());
+  return source;
 }
-
-}  // namespace
 
 prepare::PrepareOptions plan_options(runtime::RealRuntime& rt, const job::Job& job) {
   std::shared_ptr<const cost::Rates> rates;

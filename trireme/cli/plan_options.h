@@ -4,9 +4,12 @@
 
 #include "trireme/prepare/prepare.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/start/read_rates.h"
 
 namespace trireme::cli {
 
+// What lies between the ranks of a job on this host, or between hosts.
+start::RateSource rate_source(const job::Job& job);
 // Runs `rt` to read the calibration.
 prepare::PrepareOptions plan_options(runtime::RealRuntime& rt, const job::Job& job);
 // The same on a machine of other rates.

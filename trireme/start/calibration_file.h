@@ -10,7 +10,8 @@
 
 namespace trireme::start {
 
-// `path` empty: the stored one, none when there is no such file. A file that is named must be there.
+// `path` empty: the stored one, none when there is no such file. A file that is named must be there. Op times
+// that are of another processor or of other kernels are left out, which costs a line in the log.
 runtime::Task<Result<std::optional<cost::Calibration>>> read_calibration(runtime::Runtime& rt, Places places,
                                                                          std::string path);
 

@@ -8,11 +8,7 @@
 
 namespace trireme::start {
 
-runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& rt, const job::Job& job,
-                                                             RateSource source, Places places) {
-  const Result<std::optional<cost::Calibration>> read = co_await read_calibration(rt, std::move(places), "");
-  if (!read.ok()) rt.log(fmt::format("no calibration is used: {}", read.status().message()));
-  const cost::Calibration* calibration = read.ok() && read->has_value() ? &**read : nullptr;
+cost::Rates make_rates(const cost::Calibration* calibration, const job::Job& job, const RateSource& source) {
   cost::HostShare share;
   share.transport = source.transport;
   share.ranks_on_host = source.ranks_on_host;
@@ -27,13 +23,20 @@ runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& r
     if (parsed.ok()) link = *parsed;
   }
   if (given || !source.one_host) share.link = &link;
-  auto rates = std::make_shared<cost::Rates>(cost::host_rates(calibration, share));
-  if (calibration == nullptr) cost::assume_processor(runtime::vector_bits(), *rates);
-  if (!given && !source.one_host) rates->calibrated = false;
+  cost::Rates rates = cost::host_rates(calibration, share);
+  if (calibration == nullptr) cost::assume_processor(runtime::vector_bits(), rates);
+  if (!given && !source.one_host) rates.calibrated = false;
   if (!source.slow.empty())
-    for (int w = 0; w < job.parallel.workers; ++w)
-      rates->speeds.push_back(1 / slow_factor_of(source.slow, w));
-  co_return rates;
+    for (int w = 0; w < job.parallel.workers; ++w) rates.speeds.push_back(1 / slow_factor_of(source.slow, w));
+  return rates;
+}
+
+runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& rt, const job::Job& job,
+                                                             RateSource source, Places places) {
+  const Result<std::optional<cost::Calibration>> read = co_await read_calibration(rt, std::move(places), "");
+  if (!read.ok()) rt.log(fmt::format("no calibration is used: {}", read.status().message()));
+  const cost::Calibration* calibration = read.ok() && read->has_value() ? &**read : nullptr;
+  co_return std::make_shared<const cost::Rates>(make_rates(calibration, job, source));
 }
 
 }  // namespace trireme::start

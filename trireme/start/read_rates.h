@@ -20,8 +20,9 @@ struct RateSource {
   bool one_host = true;
   std::vector<SlowRank> slow;
 };
-// The stored calibration where there is one that can be read; parallel.link, where it is given, says what
-// lies between the ranks.
+// Null: nothing was calibrated. parallel.link, where it is given, says what lies between the ranks.
+cost::Rates make_rates(const cost::Calibration* calibration, const job::Job& job, const RateSource& source);
+// By the stored calibration where there is one that can be read.
 runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& rt, const job::Job& job,
                                                              RateSource source, Places places);
 
