@@ -137,7 +137,7 @@ class Group {
   // before this group.
   virtual Result<std::unique_ptr<Group>> subgroup(std::vector<int> ranks, std::uint16_t id) = 0;
 
-  // Letters between the ranks of the whole group, beside its collectives; made at the first call.
+  // Letters between the ranks of this group, beside its collectives; made at the first call.
   virtual Mailbox& mailbox() = 0;
   // From now on these ranks may be lost without a verdict: collectives in which they take part fail for those
   // who call them, everything else goes on (mailbox.h). Every rank calls it with the same ranks; rank 0 is

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "trireme/comm/calls.h"
+#include "trireme/comm/member_mailbox.h"
 #include "trireme/comm/transport_mailbox.h"
 
 namespace trireme::comm {
@@ -34,7 +35,15 @@ class SubGroup final : public Calls {
   runtime::Task<Result<Tensor>> share_among(Group& members, int root, Call call, TensorType type) override {
     return whole_.share_among(members, root, std::move(call), std::move(type));
   }
-  Mailbox& mailbox() override { return whole_.mailbox(); }
+  // Peers are ranks of the sub-group. A kind of letters has one handler on a rank, whatever groups it is in.
+  Mailbox& mailbox() override {
+    if (mailbox_ == nullptr) {
+      std::vector<std::vector<int>> members;
+      for (const int rank : members_->ranks) members.push_back({rank});
+      mailbox_ = make_member_mailbox(whole_.mailbox(), std::move(members));
+    }
+    return *mailbox_;
+  }
   Status set_expendable(std::vector<int> /*ranks*/) override {
     return error(Code::kInvalid, "[comm] a sub-group cannot say who is expendable; ask the whole group");
   }
@@ -57,6 +66,7 @@ class SubGroup final : public Calls {
  private:
   Calls& whole_;
   const std::shared_ptr<const Members> members_;
+  std::unique_ptr<Mailbox> mailbox_;  // made when it is asked for
 };
 
 }  // namespace
