@@ -64,6 +64,24 @@ TEST(Packer, EveryCodecSendsWhatItKeepsNotAndPlainValuesExactly) {
   }
 }
 
+// Others may have more or fewer tensors before the one that all of them have.
+TEST(Packer, WhatOthersEncodeTooIsDrawnByWhatTheyHaveInCommon) {
+  const std::vector<float> values = random_vector(8192, 3);
+  const auto decoded = [&](const char* codec, const std::vector<ElementRange>& tensors, DrawKeys keys) {
+    const Packer p = *Packer::make(**find_codec(codec), {}, 0, packing_of(tensors, {}, 1024));
+    std::vector<std::byte> out(p.max_bytes());
+    out.resize(p.pack(values, {}, keys, out));
+    std::vector<float> got(values.size(), 0.0F);
+    EXPECT_TRUE(p.add(out, got).ok()) << codec;
+    return std::vector<float>(got.begin() + 4096, got.end());
+  };
+  for (const char* codec : {"qsgd", "terngrad", "randomk"}) {
+    const std::vector<float> first = decoded(codec, {{0, 2048}, {2048, 2048}, {4096, 4096, true}}, {1, 7});
+    EXPECT_EQ(decoded(codec, {{0, 2048}, {2048, 100}, {4096, 4096, true}}, {2, 7}), first) << codec;
+    EXPECT_NE(decoded(codec, {{0, 2048}, {2048, 2048}, {4096, 4096}}, {2, 7}), first) << codec;
+  }
+}
+
 TEST(Packer, SumsAreThoseOfTheFixedTree) {
   const Packer p = packer("topk", {{"fraction", 0.3}});
   for (std::size_t n = 1; n <= 9; ++n) {

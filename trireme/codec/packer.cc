@@ -37,7 +37,7 @@ Packing packing_of(const std::vector<ElementRange>& tensors, const std::vector<E
     const std::int64_t parts = (t.count + kMostElems - 1) / kMostElems;
     for (std::int64_t i = 0; i < parts; ++i) {
       const std::int64_t begin = t.count * i / parts, end = t.count * (i + 1) / parts;
-      packing.coded.push_back({t.offset + begin, end - begin});
+      packing.coded.push_back({t.offset + begin, end - begin, t.is_common});
     }
   }
   packing.plain.insert(packing.plain.end(), plain.begin(), plain.end());
@@ -74,7 +74,7 @@ std::int64_t Packer::elems_of(std::size_t part) const {
   return is_plain(part) ? plain_elems_ : packing_.coded[part].count;
 }
 
-void Packer::pack_part(std::size_t part, std::span<const float> values, const Carry& carry, std::uint64_t key,
+void Packer::pack_part(std::size_t part, std::span<const float> values, const Carry& carry, DrawKeys keys,
                        MutByteView out) const {
   if (is_plain(part)) {
     std::byte* to = out.data() + packing_.coded.size() * sizeof(Length);
@@ -92,7 +92,10 @@ void Packer::pack_part(std::size_t part, std::span<const float> values, const Ca
     for (std::size_t i = 0; i < from.size(); ++i) velocity[i] = momentum_ * velocity[i] + from[i];
     from = velocity;
   }
-  const std::size_t bytes = codec_->encode(from, Memory{residual}, mix_key(key, part),
+  // Common pieces are at the same place, but need not be the same part.
+  const std::uint64_t key =
+      p.is_common ? mix_key(keys.common, static_cast<std::uint64_t>(p.offset)) : mix_key(keys.own, part);
+  const std::size_t bytes = codec_->encode(from, Memory{residual}, key,
                                            out.subspan(places_[part], places_[part + 1] - places_[part]));
   // What was sent whole starts with no momentum (factor masking).
   if (!velocity.empty() && !residual.empty())
@@ -120,9 +123,9 @@ std::size_t Packer::finish(MutByteView out) const {
   return end;
 }
 
-std::size_t Packer::pack(std::span<const float> values, const Carry& carry, std::uint64_t key,
+std::size_t Packer::pack(std::span<const float> values, const Carry& carry, DrawKeys keys,
                          MutByteView out) const {
-  for (std::size_t part = 0; part < num_parts(); ++part) pack_part(part, values, carry, key, out);
+  for (std::size_t part = 0; part < num_parts(); ++part) pack_part(part, values, carry, keys, out);
   return finish(out);
 }
 

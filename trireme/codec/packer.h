@@ -15,6 +15,16 @@ namespace trireme::codec {
 
 struct ElementRange {
   std::int64_t offset = 0, count = 0;  // elements of the vector
+  // Somebody else encodes the same values and must make the same of them: it is drawn by DrawKeys::common.
+  bool is_common = false;
+};
+
+// What random draws follow from.
+struct DrawKeys {
+  std::uint64_t own = 0, common = 0;
+  DrawKeys() = default;
+  DrawKeys(std::uint64_t key) : own(key), common(key) {}  // NOLINT: one key is both
+  DrawKeys(std::uint64_t of_own, std::uint64_t of_common) : own(of_own), common(of_common) {}
 };
 
 inline constexpr std::int64_t kMostElems = 1 << 20;
@@ -53,14 +63,13 @@ class Packer {
 
   // Parts are encoded, in any order, into places of `out` as long as they may get; `out` has max_bytes().
   // Then finish() moves them together and gives the bytes of the message.
-  void pack_part(std::size_t part, std::span<const float> values, const Carry& carry, std::uint64_t key,
+  void pack_part(std::size_t part, std::span<const float> values, const Carry& carry, DrawKeys keys,
                  MutByteView out) const;
   std::size_t finish(MutByteView out) const;
   // What a message that is not encoded leaves to the next: velocities of coded pieces gather its values.
   void watch_part(std::size_t part, std::span<const float> values, const Carry& carry) const;
   // All parts.
-  std::size_t pack(std::span<const float> values, const Carry& carry, std::uint64_t key,
-                   MutByteView out) const;
+  std::size_t pack(std::span<const float> values, const Carry& carry, DrawKeys keys, MutByteView out) const;
 
   // A message as its parts. kCorrupt for what pack() does not write.
   Result<std::vector<ByteView>> parts_of(ByteView message) const;

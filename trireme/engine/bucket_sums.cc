@@ -90,8 +90,9 @@ class Maker {
     // Buckets of different tiles have different keys.
     const std::uint64_t tile = static_cast<std::uint64_t>(prepared_.tile) << 32;
     spec.key = mix_key(static_cast<std::uint64_t>(job_.train.seed), tile | b);
+    spec.common_key = mix_key(static_cast<std::uint64_t>(job_.train.seed), b);
     spec.coding = prepare::bucket_coding(job_, prepared_.sending, bucket);
-    spec.packing = prepare::packing_of(bucket, prepared_.parameters, spec.coding.least_elems);
+    spec.packing = prepare::packing_of_tile(prepared_, bucket, spec.coding.least_elems);
     if (bucket.sum != plan::Bucket::kLowRank) return spec;
     const job::LowRankOptions low_rank = job::low_rank_options(job_);
     spec.matrices = prepare::matrices_of(bucket, prepared_.parameters, low_rank);

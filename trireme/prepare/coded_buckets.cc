@@ -6,6 +6,7 @@
 #include "trireme/comm/device/device_sum.h"
 #include "trireme/prepare/own_update.h"
 
+#include "trireme/prepare/laid_out.h"
 namespace trireme::prepare {
 namespace {
 
@@ -14,21 +15,31 @@ const model::Parameter* find(const std::vector<model::Parameter>& list, const st
   return at == list.end() ? nullptr : &*at;
 }
 
-}  // namespace
-
-// What of a bucket's vectors codecs take; statistics travel as they are.
-codec::Packing packing_of(const plan::Bucket& bucket, const std::vector<model::Parameter>& parameters,
-                          std::int64_t least_elems) {
+// `is_common`: whether others encode a parameter of that name too.
+codec::Packing pack(const plan::Bucket& bucket, const std::vector<model::Parameter>& parameters,
+                    std::int64_t least_elems, const auto& is_common) {
   std::vector<codec::ElementRange> tensors, plain;
   for (std::size_t p = 0; p < bucket.parameters.size(); ++p)
     if (const model::Parameter* found = find(parameters, bucket.parameters[p]))
-      tensors.push_back({bucket.offsets[p], found->type.shape.num_elems()});
+      tensors.push_back({bucket.offsets[p], found->type.shape.num_elems(), is_common(found->name)});
   const std::int64_t end = parameter_elems(bucket);
   if (end < bucket.num_elems) plain.push_back({end, bucket.num_elems - end});
   return codec::packing_of(tensors, plain, least_elems);
 }
 
-// Parameters that take at most half of their values as two thin matrices.
+}  // namespace
+
+codec::Packing packing_of(const plan::Bucket& bucket, const std::vector<model::Parameter>& parameters,
+                          std::int64_t least_elems) {
+  return pack(bucket, parameters, least_elems, [](const std::string&) { return false; });
+}
+
+codec::Packing packing_of_tile(const Prepared& prepared, const plan::Bucket& bucket,
+                               std::int64_t least_elems) {
+  return pack(bucket, prepared.parameters, least_elems,
+              [&](const std::string& name) { return prepared.plan.tiles > 1 && !is_cut(prepared, name); });
+}
+
 std::vector<comm::Matrix> matrices_of(const plan::Bucket& bucket,
                                       const std::vector<model::Parameter>& parameters,
                                       const job::LowRankOptions& options) {

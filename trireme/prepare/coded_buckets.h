@@ -10,6 +10,9 @@ namespace trireme::prepare {
 // What of a bucket's vectors codecs take; statistics travel as they are.
 codec::Packing packing_of(const plan::Bucket& bucket, const std::vector<model::Parameter>& parameters,
                           std::int64_t least_elems);
+// The same of a tile of the plan: what others have too all of them encode alike.
+codec::Packing packing_of_tile(const Prepared& prepared, const plan::Bucket& bucket,
+                               std::int64_t least_elems);
 
 // Parameters that take at most half of their values as two thin matrices.
 std::vector<comm::Matrix> matrices_of(const plan::Bucket& bucket,

@@ -75,4 +75,19 @@ std::vector<model::Parameter> parameters_of_tile(const Prepared& prepared, int t
   return out;
 }
 
+bool is_cut(const Prepared& prepared, const std::string& parameter) {
+  const auto layout = prepared.plan.layouts.find(parameter);
+  return prepared.plan.tiles > 1 && layout != prepared.plan.layouts.end() &&
+         layout->second.axes.back().cuts();
+}
+
+model::Parameter at_tile(const Prepared& prepared, const model::Parameter& own, int tile) {
+  model::Parameter out = own;
+  if (!is_cut(prepared, own.name)) return out;
+  const LaidOut of = laid_out(prepared, own.name, own.type);
+  const parallel::Mesh line{{{parallel::kModelAxis, prepared.plan.tiles}}};
+  out.type.shape = parallel::local_shape({{of.layout.axes.back()}}, line, tile, of.whole.shape);
+  return out;
+}
+
 }  // namespace trireme::prepare

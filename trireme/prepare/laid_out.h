@@ -26,4 +26,9 @@ LaidOut laid_out(const Prepared& prepared, const std::string& name, const Tensor
 // prepared.parameters as another tile has them. (A bucket has one layout for all tiles.)
 std::vector<model::Parameter> parameters_of_tile(const Prepared& prepared, int tile);
 
+// Whether the tiles have pieces of a parameter, and not all of it each.
+bool is_cut(const Prepared& prepared, const std::string& parameter);
+// A parameter of this rank as another tile of its stage has it.
+model::Parameter at_tile(const Prepared& prepared, const model::Parameter& own, int tile);
+
 }  // namespace trireme::prepare

@@ -39,6 +39,22 @@ job::Job matrices_on(const std::string& mesh, std::int64_t tiles) {
   return on_mesh(std::move(job), mesh);
 }
 
+// Every tile has all of the second matrix and makes its update: what is drawn for it must be the same.
+TEST(MeshCodecs, WhatSeveralTilesHaveWholeStaysEqual) {
+  const auto data = testing::tiny_pictures(96, 24);
+  for (const char* codec : {"qsgd", "terngrad", "randomk", "1bit", "topk"})
+    for (const char* reducer : {"gather", "split"}) {
+      job::Job job = matrices_on("data=2,model=3", 3);
+      job.parallel.layouts = {"dense1/weight: model=replicate"};
+      set(job, fmt::format("parallel.codec={}", codec));
+      set(job, "parallel.codec_least=1");
+      set(job, "parallel.codec_dense_steps=0");
+      set(job, fmt::format("parallel.reducer={}", reducer));
+      VirtualRuns runs;
+      EXPECT_TRUE(runs.train(job, data).summary().finished) << codec << ", " << reducer;
+    }
+}
+
 // Pairs of replicas write to each other, whatever ranks lie between them.
 TEST(MeshCodecs, SumsInRoundsFindTheirPartnersOnEveryMesh) {
   const auto data = testing::tiny_pictures(96, 24);

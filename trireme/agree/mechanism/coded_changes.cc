@@ -32,7 +32,7 @@ Status CodedChanges::set_up() {
     o.packing = context_.buckets[b].packing;
     o.num_elems = context_.weights[b].shape().num_elems();
     o.num_shards = context_.num_workers;
-    o.key = mix_key(context_.seed, b);
+    o.keys = mix_key(context_.seed, b);
     sum = row->make_coded(rt_, *context_.workers, std::move(o));
     TR_RETURN_IF_ERROR(sum->take_shards({context_.worker, 1}));
   }

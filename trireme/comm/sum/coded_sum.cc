@@ -18,7 +18,8 @@ codec::Packing cut(const codec::Packing& whole, Chunk chunk, std::int64_t least)
   const auto add = [&](const codec::ElementRange& p, bool coded) {
     const std::int64_t begin = std::max(p.offset, chunk.begin), end = std::min(p.offset + p.count, chunk.end);
     if (begin >= end) return;
-    (coded && end - begin >= least ? part.coded : part.plain).push_back({begin - chunk.begin, end - begin});
+    (coded && end - begin >= least ? part.coded : part.plain)
+        .push_back({begin - chunk.begin, end - begin, p.is_common});
   };
   for (const codec::ElementRange& p : whole.coded) add(p, true);
   for (const codec::ElementRange& p : whole.plain) add(p, false);
@@ -90,6 +91,11 @@ std::span<float> CodedSum::row(const Tensor& of, std::size_t shard, Chunk part) 
   const auto elems = static_cast<std::size_t>(of.shape().num_elems() / run_.count);
   return of.values<float>().subspan(shard * elems + static_cast<std::size_t>(part.begin),
                                     static_cast<std::size_t>(part.size()));
+}
+
+codec::DrawKeys CodedSum::keys_of(const CodedCall& call, std::uint64_t shard, std::uint64_t what) const {
+  const auto mixed = [&](std::uint64_t key) { return mix_key(mix_key(key, call.step, shard), what); };
+  return {mixed(o_.keys.own), mixed(o_.keys.common)};
 }
 
 Call CodedSum::call_of(const CodedCall& call, bool sizes, Turn turn) const {
@@ -166,7 +172,7 @@ Encoding CodedSum::encoding_of(const CodedCall& call, const std::vector<Tensor>&
     e.values = values_of(shards[s]).subspan(static_cast<std::size_t>(part.begin),
                                             static_cast<std::size_t>(part.size()));
   e.carry = {row(residual_, s, part), row(velocity_, s, part)};
-  e.key = mix_key(mix_key(o_.key, call.step, number), static_cast<std::uint64_t>(c));
+  e.keys = keys_of(call, number, static_cast<std::uint64_t>(c));
   return e;
 }
 

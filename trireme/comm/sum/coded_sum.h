@@ -18,7 +18,7 @@ struct CodedSumOptions {
   codec::Packing packing;
   std::int64_t num_elems = 0;
   std::int32_t num_shards = 1;
-  std::uint64_t key = 0;  // of random draws
+  codec::DrawKeys keys;  // of random draws
 };
 
 // A call's identity: the slots are its own during the step.
@@ -69,6 +69,8 @@ class CodedSum {
   std::span<float> values_of(const Tensor& t) const {
     return rt_.is_phantom() ? std::span<float>() : t.values<float>();
   }
+  // What a shard's draws in a step follow from; `what` is which of its encodings.
+  codec::DrawKeys keys_of(const CodedCall& call, std::uint64_t shard, std::uint64_t what) const;
   Call call_of(const CodedCall& call, bool sizes, Turn turn) const;
   // Lengths of all ranks' messages, in rank order: `per_shard` for each shard of a rank. `sizes`: what they
   // are where nothing is computed.

@@ -35,7 +35,7 @@ Task<Result<Mail>> CodedWork::encode(std::vector<Encoding> all, Room& room) {
         const Encoding& e = all[i];
         for (std::size_t p = 0; p < e.packer->num_parts(); ++p, ++at)
           if (at >= begin && at < end)
-            e.packer->pack_part(p, e.values, e.carry, e.key, out.subspan(places[i], e.packer->max_bytes()));
+            e.packer->pack_part(p, e.values, e.carry, e.keys, out.subspan(places[i], e.packer->max_bytes()));
       }
     });
     std::size_t end = 0;

@@ -41,12 +41,12 @@ struct Mail {
   std::size_t total() const { return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}); }
 };
 
-// What is to be encoded: values, what its owner keeps, and the key.
+// What is to be encoded: values, what its owner keeps, and the keys of draws.
 struct Encoding {
   const codec::Packer* packer;
   std::span<const float> values;
   codec::Carry carry;
-  std::uint64_t key;
+  codec::DrawKeys keys;
 };
 
 // A sum of messages to be made: which part of the result, by which packer, of which messages.

@@ -161,7 +161,7 @@ Task<Status> DoublingSum::offer(Node half, Tensor values, std::size_t readers) {
     std::vector<Encoding> one(1);
     one[0].packer = call_.sums;
     one[0].values = values_of(values);
-    one[0].key = 0;
+    one[0].keys = 0;
     TR_CO_ASSIGN_OR_RETURN(encoded, co_await work_.encode(std::move(one), out_));
     from = encoded.bytes.raw();
     stream->size = encoded.sizes[0];

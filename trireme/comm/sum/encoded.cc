@@ -48,7 +48,7 @@ CodedSumOptions coded_options(const SumSpec& spec) {
   o.packing = spec.packing;
   o.num_elems = spec.num_elems;
   o.num_shards = spec.num_shards;
-  o.key = spec.key;
+  o.keys = {spec.key, spec.common_key.value_or(spec.key)};
   return o;
 }
 

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -77,7 +78,8 @@ struct SumSpec {
   // Not null: the vectors lie there, from element `vectors_at` on; other buckets use that memory in turn.
   std::shared_ptr<GradientMemory> vectors_in;
   std::int64_t vectors_at = 0;
-  std::uint64_t key = 0;   // of random draws
+  std::uint64_t key = 0;                    // of random draws
+  std::optional<std::uint64_t> common_key;  // of those that several tiles make alike (codec::DrawKeys)
   codec::Coding coding;    // gather, split, sparse, doubling; its first steps and least size elsewhere too
   codec::Packing packing;  // what of the vectors is encoded
   std::vector<Matrix> matrices;  // low-rank: what is worth two thin matrices

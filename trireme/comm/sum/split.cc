@@ -118,10 +118,8 @@ class Split final : public CodedSum {
       const Chunk part{0, chunk(static_cast<std::int32_t>(number)).size()};
       const std::span<float> sum = row(chunk_sums_, c, part);
       sums[c] = {&packers_[number], std::move(chunks[c]), sum};
-      results[c] = {&back()[number],
-                    sum,
-                    {row(sums_, c, part), {}},
-                    mix_key(mix_key(o_.key, call.step, number), ~std::uint64_t{0})};
+      results[c] = {
+          &back()[number], sum, {row(sums_, c, part), {}}, keys_of(call, number, ~std::uint64_t{0})};
     }
     TR_CO_RETURN_IF_ERROR(co_await work_.decode(std::move(sums)));
     TR_CO_ASSIGN_OR_RETURN(Mail own, co_await work_.encode(std::move(results), out_));
