@@ -95,7 +95,7 @@ class Maker {
     spec.packing = prepare::packing_of_tile(prepared_, bucket, spec.coding.least_elems);
     if (bucket.sum != plan::Bucket::kLowRank) return spec;
     const job::LowRankOptions low_rank = job::low_rank_options(job_);
-    spec.matrices = prepare::matrices_of(bucket, prepared_.parameters, low_rank);
+    spec.matrices = prepare::matrices_of_tile(job_, prepared_, bucket);
     spec.rank = low_rank.rank;
     spec.feedback = low_rank.feedback;
     spec.coding.dense_steps = low_rank.dense_steps;

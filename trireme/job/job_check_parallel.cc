@@ -117,10 +117,10 @@ void check_pins(JobChecker& c, const Job& job, const parallel::Mesh& mesh) {
 // What a model that is cut over workers cannot go together with.
 void check_mesh_rest(JobChecker& c, const Job& job) {
   const std::string why = why_cut(job);
-  // Low rank and factors are of whole matrices, and what is cheapest is chosen for them.
+  // Factors are of whole layers, and what is cheapest is chosen among them.
   const Sending sending = sending_of(job);
-  c.expect(sending.is(Sending::Kind::kDense) || sending.is(Sending::Kind::kCoded), "parallel.codec",
-           "none, or a codec of single values" + why);
+  c.expect(!sending.is(Sending::Kind::kFactors) && !sending.is(Sending::Kind::kAuto), "parallel.codec",
+           "none, powersgd or a codec of single values" + why);
   const Result<Seating> seating = seating_of(job, tiles_of(job));
   c.expect(job.parallel.weights != "shared" || !seating.ok() || seating->is_plain(), "parallel.weights",
            "auto or own where a worker has several tiles, which have no memory in common with other workers");

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "trireme/agree/agree.h"
+#include "trireme/base/hash.h"
+#include "trireme/base/rng.h"
 #include "trireme/comm/device/device_sum.h"
+#include "trireme/prepare/laid_out.h"
 #include "trireme/prepare/own_update.h"
 
-#include "trireme/prepare/laid_out.h"
 namespace trireme::prepare {
 namespace {
 
@@ -53,6 +55,28 @@ std::vector<comm::Matrix> matrices_of(const plan::Bucket& bucket,
     if (2 * options.rank * (m.rows + m.cols) <= count) all.push_back(m);
   }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  return all;
+}
+
+std::vector<comm::Matrix> matrices_of_tile(const job::Job& job, const Prepared& prepared,
+                                           const plan::Bucket& bucket) {
+  const job::LowRankOptions options = job::low_rank_options(job);
+  if (prepared.plan.tiles == 1) return matrices_of(bucket, prepared.parameters, options);
+  std::vector<model::Parameter> largest;  // the first tile's
+  for (const model::Parameter& p : prepared.parameters)
+    if (std::find(bucket.parameters.begin(), bucket.parameters.end(), p.name) != bucket.parameters.end())
+      largest.push_back(at_tile(prepared, p, 0));
+  std::vector<comm::Matrix> all = matrices_of(bucket, largest, options);
+  for (comm::Matrix& m : all) {
+    const auto at = std::find(bucket.offsets.begin(), bucket.offsets.end(), m.offset);
+    const std::string& name = bucket.parameters[static_cast<std::size_t>(at - bucket.offsets.begin())];
+    const Shape own = find(prepared.parameters, name)->type.shape;
+    m.rows = own[0];
+    m.cols = own[0] > 0 ? own.num_elems() / own[0] : 0;
+    // Tiles that have all of a matrix draw the same.
+    const auto tile = static_cast<std::uint64_t>(is_cut(prepared, name) ? prepared.tile : 0);
+    m.key = mix_key(static_cast<std::uint64_t>(job.train.seed), hash_text(name), tile);
+  }
   return all;
 }
 

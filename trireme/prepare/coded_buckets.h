@@ -18,6 +18,10 @@ codec::Packing packing_of_tile(const Prepared& prepared, const plan::Bucket& buc
 std::vector<comm::Matrix> matrices_of(const plan::Bucket& bucket,
                                       const std::vector<model::Parameter>& parameters,
                                       const job::LowRankOptions& options);
+// The same of a tile of the plan, whose pieces of matrices are matrices of their own. Which ones are worth it
+// is decided by the first tile, for all of them.
+std::vector<comm::Matrix> matrices_of_tile(const job::Job& job, const Prepared& prepared,
+                                           const plan::Bucket& bucket);
 
 // How the gradients of a bucket travel.
 job::Sending sending_of(const plan::Bucket& bucket);

@@ -312,7 +312,6 @@ TEST(Mesh, RefusesWhatCannotGoAlongBeforeTheStart) {
   };
   EXPECT_EQ(why({"parallel.mesh=data=2,model=2", "parallel.style=tensor"}), "");
   const Refusal refusals[] = {
-      {"parallel.codec=powersgd", "parallel.codec"},
       {"parallel.codec=factors", "parallel.codec"},
       {"parallel.codec=auto", "parallel.codec"},
       {"train.optimizer.kind=lars", "train.optimizer.kind"},

@@ -44,9 +44,14 @@ struct SumSlots {
   CodedSlots coded;        // instead of these, where the sum is encoded
 };
 
-// A parameter of a bucket as a matrix: the first dimension by all others.
+// A parameter of a bucket as a matrix: the first dimension by all others. Where the model is cut over tiles
+// it is a tile's piece of one.
 struct Matrix {
   std::int64_t offset = 0, rows = 0, cols = 0;
+  // The largest tile's piece: thin matrices lie as its own, so their vectors are as long on every tile.
+  std::int64_t most_rows = rows, most_cols = cols;
+  // A piece that is drawn by itself; none: with the others of its bucket.
+  std::optional<std::uint64_t> key = std::nullopt;
 };
 
 // A parameter whose gradient is the product of two factors.

@@ -85,11 +85,11 @@ LowRank::LowRank(runtime::Runtime& rt, Group& group, SumSpec spec) : HostSum(rt,
   std::int64_t end = 0;
   for (const Matrix& m : spec_.matrices) {
     if (m.offset > end) plain_.push_back({end, m.offset - end});
-    end = m.offset + m.rows * m.cols;
-    Place place{m, std::min({spec_.rank, m.rows, m.cols}), p_elems_, q_elems_};
-    p_elems_ += place.rank * m.rows;
-    q_elems_ += place.rank * m.cols;
-    places_.push_back(place);
+    end = m.offset + m.most_rows * m.most_cols;
+    const std::int64_t most_rank = std::min({spec_.rank, m.most_rows, m.most_cols});
+    places_.push_back({m, std::min({spec_.rank, m.rows, m.cols}), p_elems_, q_elems_});
+    p_elems_ += most_rank * m.most_rows;
+    q_elems_ += most_rank * m.most_cols;
   }
   if (end < spec_.num_elems) plain_.push_back({end, spec_.num_elems - end});
   for (const codec::ElementRange& p : plain_) plain_elems_ += p.count;
@@ -112,9 +112,15 @@ Status LowRank::take_shards(collective::LeafRun run) {
     second_.push_back(std::move(q));
   }
   if (rt_.is_phantom()) return {};
-  Philox random(spec_.key);
+  Philox of_bucket(spec_.key);
   const std::span<float> all = basis_.values<float>();
-  for (std::int64_t i = 0; i < q_elems_; ++i) all[static_cast<std::size_t>(i)] = random.next_normal();
+  for (const Place& at : places_) {
+    Philox of_piece(at.matrix.key.value_or(0));
+    Philox& random = at.matrix.key ? of_piece : of_bucket;
+    for (float& x :
+         all.subspan(static_cast<std::size_t>(at.q), static_cast<std::size_t>(at.rank * at.matrix.cols)))
+      x = random.next_normal();
+  }
   for (std::int32_t s = 1; s < run.count; ++s) std::copy_n(all.data(), q_elems_, all.data() + s * q_elems_);
   return {};
 }
