@@ -117,10 +117,6 @@ void check_pins(JobChecker& c, const Job& job, const parallel::Mesh& mesh) {
 // What a model that is cut over workers cannot go together with.
 void check_mesh_rest(JobChecker& c, const Job& job) {
   const std::string why = why_cut(job);
-  // Factors are of whole layers, and what is cheapest is chosen among them.
-  const Sending sending = sending_of(job);
-  c.expect(!sending.is(Sending::Kind::kFactors) && !sending.is(Sending::Kind::kAuto), "parallel.codec",
-           "none, powersgd or a codec of single values" + why);
   const Result<Seating> seating = seating_of(job, tiles_of(job));
   c.expect(job.parallel.weights != "shared" || !seating.ok() || seating->is_plain(), "parallel.weights",
            "auto or own where a worker has several tiles, which have no memory in common with other workers");
@@ -144,10 +140,6 @@ void check_segments_rest(JobChecker& c, const Job& job) {
   const auto row = agree::find_agreement(job.parallel.agreement);
   c.expect(!row.ok() || ((*row)->pace == agree::Pace::kStep && !(*row)->needs_server), "parallel.agreement",
            "bsp" + why);
-  const Sending sending = sending_of(job);
-  c.expect(!sending.is(Sending::Kind::kFactors) && !sending.is(Sending::Kind::kAuto) &&
-               !sending.is(Sending::Kind::kMixed),
-           "parallel.codec", "none, powersgd or a codec of single values" + why);
   const std::int64_t replicas = mesh_of(job)->num_replicas(), shards = job.train.logical_shards;
   c.expect(job.options.integer(kZero) < 3 || shards % replicas == 0, "train.logical_shards",
            fmt::format("a multiple of {}, as there are replicas: with parallel.zero = 3 all of them gather "

@@ -295,6 +295,14 @@ Status can_send_factors(const Job& job) {
     return no(
         "the worker's own steps and sums over steps need the gradient itself; use parallel.push_steps = 1, "
         "fetch_steps = 1, in_flight = 1 and local_replicas = 1");
+  if (tiles_of(job) > 1)
+    return no(
+        "a tile has a piece of a layer, and factors are of whole ones; use powersgd, auto or a codec of "
+        "single values where the model is cut over workers");
+  if (segments_of(job) > 1)
+    return no(
+        "gradients of micro-batches are added while the pipeline runs, and factors of several batches "
+        "cannot be; use powersgd, auto or a codec of single values where the model is cut into segments");
   if (job.train.optimizer.max_batch_multiplier > 1)
     return no("factors of several batches cannot be added up; use train.optimizer.max_batch_multiplier = 1");
   if (job.train.precision != "f32")

@@ -103,6 +103,38 @@ TensorSendings cheapest_each(const std::vector<TensorPrices>& tensors) {
   return alike ? TensorSendings() : each;
 }
 
+// Whether a stage has one of the segments that make a bucket's gradients.
+bool is_on(const plan::Plan& plan, const plan::Bucket& bucket, int stage) {
+  const int stages = plan.cell_owners().stages();
+  return std::any_of(bucket.segments.begin(), bucket.segments.end(), [&](std::int32_t segment) {
+    for (std::size_t v = 0; v < plan.segment_owners.size(); ++v) {
+      const collective::LeafRun& run = plan.segment_owners[v];
+      if (static_cast<int>(v) % stages == stage && segment >= run.first && segment < run.first + run.count)
+        return true;
+    }
+    return false;
+  });
+}
+
+// The plan and its costs with the buckets of one stage. Its rank computes all segments here: what hides
+// exchanges is then what the stages before it still have to do.
+std::pair<plan::Plan, plan::StepCosts> at_stage(const plan::Plan& plan, const plan::StepCosts& costs,
+                                                int stage) {
+  std::pair<plan::Plan, plan::StepCosts> own(plan, costs);
+  own.first.buckets.clear();
+  own.second.needed_before.clear();
+  own.second.final_after.clear();
+  own.second.updates.clear();
+  for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
+    if (!is_on(plan, plan.buckets[b], stage)) continue;
+    own.first.buckets.push_back(plan.buckets[b]);
+    own.second.needed_before.push_back(costs.needed_before[b]);
+    own.second.final_after.push_back(costs.final_after[b]);
+    own.second.updates.push_back(costs.updates[b]);
+  }
+  return own;
+}
+
 class Chooser {
  public:
   Chooser(const job::Job& job, const PrepareOptions& options, const Prepared& prepared,
@@ -114,19 +146,14 @@ class Chooser {
     constexpr double kPays = 0.95, kPaysExchange = 0.8;  // of a dense step, and of its exchanges
     TR_ASSIGN_OR_RETURN(plan::Plan plan, fresh_plan(job_, options_, prepared_, sending, each));
     plan::CodecChoice choice{job::word_of(sending), "", 0, 0};
-    TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job_, plan, options_));
-    const bool sums = replicas.traffic.path == cost::Traffic::Path::kAllreduce;
-    for (const plan::Bucket& b : plan.buckets) {
-      choice.seconds += sums ? plan::bucket_seconds(plan, b, rates_) + product_seconds(plan, b, rates_)
-                             : plan::trade_of(plan, b, replicas).seconds;
+    for (const plan::Bucket& b : plan.buckets)
       if (each.empty() && b.message_bytes > 0) choice.sum = b.sum;
-    }
     const plan::StepCosts costs = step_costs(plan, costs_);
     TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job_, options_.replicas, options_.device != nullptr));
+    if (plan.segments > 1 && plan.overlap == plan::Overlap::kFull) plan.overlap = plan::Overlap::kBuckets;
     if (plan.overlap == plan::Overlap::kFull)
       plan.exchange_order = plan::exchange_order(plan::step_shape(plan, costs, rates_));
-    TR_ASSIGN_OR_RETURN(const plan::StepPrediction prediction, predict_step(job_, plan, costs, options_));
-    choice.step_seconds = prediction.step_seconds();
+    TR_RETURN_IF_ERROR(price(plan, costs, choice));
     choices_.push_back(choice);
     const bool first = best_.buckets.empty();
     const bool pays = choice.step_seconds < kPays * choices_[0].step_seconds &&
@@ -145,6 +172,26 @@ class Chooser {
   }
 
  private:
+  // What the exchanges and the step take. Stages share the computation, and the one with most to exchange is
+  // waited for.
+  Status price(const plan::Plan& plan, const plan::StepCosts& costs, plan::CodecChoice& choice) const {
+    TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job_, plan, options_));
+    const bool sums = replicas.traffic.path == cost::Traffic::Path::kAllreduce;
+    const int stages = plan.cell_owners().stages();
+    for (int stage = 0; stage < stages; ++stage) {
+      const auto [own, own_costs] = stages > 1 ? at_stage(plan, costs, stage) : std::pair(plan, costs);
+      double seconds = 0;
+      for (const plan::Bucket& b : own.buckets)
+        seconds += sums ? plan::bucket_seconds(plan, b, rates_) + product_seconds(plan, b, rates_)
+                        : plan::trade_of(plan, b, replicas).seconds;
+      TR_ASSIGN_OR_RETURN(plan::StepPrediction prediction, predict_step(job_, own, own_costs, options_));
+      prediction.compute_seconds /= stages;
+      choice.seconds = std::max(choice.seconds, seconds);
+      choice.step_seconds = std::max(choice.step_seconds, prediction.step_seconds());
+    }
+    return {};
+  }
+
   const job::Job& job_;
   const PrepareOptions& options_;
   const Prepared& prepared_;

@@ -136,7 +136,8 @@ Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options
   plan.pipeline = prepared.plan.pipeline;
   if (plan.layouts.empty()) put_tiling({}, options.replicas, prepared, plan);
   plan.owners = parallel::even_runs(plan.logical_shards, options.replicas);
-  if (sending.is(Kind::kFactors) || !each.empty()) {
+  const bool may_have_factors = job::can_send_factors(job).ok();
+  if ((sending.is(Kind::kFactors) || !each.empty()) && may_have_factors) {
     TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
                         job::build_job_model(job, prepared.input, plan.shard_batch));
     TR_RETURN_IF_ERROR(choose_factors(shard.train, plan, job::roles_of(job).servers, sizes));
@@ -151,7 +152,7 @@ Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options
   const std::int64_t bytes = bucket_bytes(job, sending, options, plan, sizes);
   plan.buckets = plan::make_buckets(sizes, bytes, job.parallel.collective, statistics);
   if (plan.segments > 1) {
-    TR_ASSIGN_OR_RETURN(plan.buckets, segment_buckets(job, prepared, bytes));
+    TR_ASSIGN_OR_RETURN(plan.buckets, segment_buckets(job, prepared, sizes, bytes));
   }
   TR_RETURN_IF_ERROR(plan::check_num_buckets(plan.buckets.size()));
   plan.kernel_library = options.device != nullptr

@@ -463,6 +463,7 @@ Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed,
 }
 
 Result<std::vector<plan::Bucket>> segment_buckets(const job::Job& job, const Prepared& prepared,
+                                                  const std::vector<plan::ParameterSize>& sizes,
                                                   std::int64_t bucket_bytes) {
   TR_ASSIGN_OR_RETURN(const SegmentedModel model, train_segments(job, prepared, 1));
   const auto users = users_of(model);
@@ -474,8 +475,13 @@ Result<std::vector<plan::Bucket>> segment_buckets(const job::Job& job, const Pre
     const auto found = users.find(name);
     return found != users.end() ? found->second : std::vector<std::int32_t>{0};
   };
-  for (const model::Parameter& p : prepared.parameters)
-    groups[segments_of(p.name)].parameters.push_back({p.name, p.type.shape.num_elems()});
+  for (const plan::ParameterSize& p : sizes) {
+    auto& group = groups[segments_of(p.name)].parameters;
+    if (segments_of(p.name).size() == 1)
+      group.push_back(p);
+    else
+      group.push_back({p.name, p.num_elems});  // added in 32 bits, segment by segment
+  }
   for (const model::Statistic& s : prepared.statistics)
     groups[segments_of(s.name)].statistics.push_back({s.name, s.type.shape.num_elems()});
   std::vector<plan::Bucket> all;

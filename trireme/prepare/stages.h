@@ -63,8 +63,9 @@ struct Stages {
 // How a model is cut in its depth, before a plan has it: cuts, owners and layouts, into out.plan. Where the
 // cuts are `fixed`, stages share the segments anew.
 Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed, Prepared& out);
-// Buckets of every segment's parameters and statistics, in the order in which backward ends.
+// Buckets of every segment's parameters, of these sizes, and statistics, in the order in which backward ends.
 Result<std::vector<plan::Bucket>> segment_buckets(const job::Job& job, const Prepared& prepared,
+                                                  const std::vector<plan::ParameterSize>& sizes,
                                                   std::int64_t bucket_bytes);
 // Types, states and buckets of `out` as a stage of the plan has them: what is another's is empty. The plan of
 // all stages stays in out.whole_buckets.

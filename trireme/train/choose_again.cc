@@ -140,8 +140,10 @@ Result<CodecKeeper::Decision> CodecKeeper::decide(const job::Job& asked, const p
 
 bool chooses_again(const job::Job& asked, const plan::Plan& plan, int world) {
   const auto rule = agree::find_agreement(asked.parallel.agreement);
-  return job::sending_of(asked).is(job::Sending::Kind::kAuto) && asked.train.logical_shards == 0 &&
-         world > 1 && plan.logical_shards == world && rule.ok() && (*rule)->pace == agree::Pace::kStep;
+  const bool is_whole = plan.tiles == 1 && plan.segments == 1;  // what steps wait for is not the links alone
+  return is_whole && job::sending_of(asked).is(job::Sending::Kind::kAuto) &&
+         asked.train.logical_shards == 0 && world > 1 && plan.logical_shards == world && rule.ok() &&
+         (*rule)->pace == agree::Pace::kStep;
 }
 
 namespace {

@@ -124,5 +124,75 @@ TEST(MeshCodecs, SumsInRoundsFindTheirPartnersOnEveryMesh) {
     EXPECT_EQ(hash_virtual(doubling(mesh), data), expected) << mesh;
 }
 
+// ---- Chosen by cost
+
+job::Job choosing_on(const std::string& mesh, const char* tolerance) {
+  job::Job job = testing::tiny_job();
+  job.model.layers = *parse_json(
+      R"([{"kind": "dense", "out": 256, "activation": "relu"}, {"kind": "dense", "out": 128, "activation": "relu"},
+          {"kind": "classifier"}])",
+      "layers");
+  job.train.logical_shards = 0;
+  job.train.batch = 16;
+  job.train.checkpoint_steps = 100;
+  job.parallel.bucket_bytes = 0;
+  job.parallel.codec = "auto";
+  job.parallel.codec_tolerance = tolerance;
+  job.parallel.codec_options.set("least", 64);
+  return on_mesh(std::move(job), mesh);
+}
+
+cost::LinkModel slow_link() { return *cost::parse_link("10mbit,1us,1us"); }
+
+TEST(MeshCodecs, AreChosenByCostWhereTheModelIsCut) {
+  const auto data = testing::tiny_pictures(96, 24);
+  for (const auto& [mesh, most] : {std::pair("data=2,model=2", 0.5), std::pair("data=2,stage=2", 0.8),
+                                   std::pair("data=2,stage=2,model=2", 1.02)}) {
+    SCOPED_TRACE(mesh);
+    const auto seconds_of = [&](const job::Job& job) {
+      VirtualRuns runs({}, slow_link());
+      const record::Summary s = runs.train(job, data, {.run_dir = ""}).summary();
+      EXPECT_TRUE(s.finished);
+      return s.wall_seconds;
+    };
+    VirtualRuns whole({}, slow_link()), stopped({}, slow_link());
+    const record::Summary s = whole.train(choosing_on(mesh, "feedback"), data).summary();
+    EXPECT_TRUE(s.finished);
+    EXPECT_NE(s.codec, "none");
+    job::Job dense = choosing_on(mesh, "feedback");
+    dense.parallel.codec = "none";
+    dense.parallel.codec_options = {};
+    // With tiles in stages what these exchange hides the gradients; the choice does no harm there.
+    EXPECT_LT(seconds_of(choosing_on(mesh, "feedback")), most * seconds_of(dense));
+    const Result<Json> plan = parse_json(whole.read("run/plan.json"), "plan.json");
+    ASSERT_TRUE(plan.ok());
+    EXPECT_EQ((*plan)["codec"], s.codec);
+    std::set<std::string> priced;
+    for (const Json& choice : (*plan)["codec_choices"]) priced.insert(choice.at("codec").get<std::string>());
+    for (const char* codec : {"none", "fp16", "1bit", "topk", "powersgd"})
+      EXPECT_TRUE(priced.contains(codec)) << codec;
+    EXPECT_FALSE(priced.contains("factors"));
+    testing::RunOptions stop;
+    stop.stop_at = 4;
+    EXPECT_FALSE(stopped.train(choosing_on(mesh, "feedback"), data, stop).summary().finished);
+    EXPECT_EQ(stopped.train(choosing_on(mesh, "feedback"), data).summary().parameters_sha256,
+              s.parameters_sha256);
+  }
+}
+
+// The bits are the job's where it fixes its shards: nothing that rounds is chosen.
+TEST(MeshCodecs, ThatAreChosenLeaveTheBitsOfFixedShardsAlone) {
+  const auto data = testing::tiny_pictures(96, 24);
+  const auto hash = [&](const char* codec) {
+    job::Job job = choosing_on("data=2,stage=2,model=2", "feedback");
+    job.train.logical_shards = 4;
+    job.parallel.codec = codec;
+    if (job.parallel.codec == "none") job.parallel.codec_options = {};
+    VirtualRuns runs({}, slow_link());
+    return runs.train(job, data).summary().parameters_sha256;
+  };
+  EXPECT_EQ(hash("auto"), hash("none"));
+}
+
 }  // namespace
 }  // namespace trireme::train

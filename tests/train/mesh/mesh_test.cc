@@ -313,8 +313,6 @@ TEST(Mesh, RefusesWhatCannotGoAlongBeforeTheStart) {
   EXPECT_EQ(why({"parallel.mesh=data=2,model=2", "parallel.style=tensor"}), "");
   const Refusal refusals[] = {
       {"parallel.codec=factors", "parallel.codec"},
-      {"parallel.codec=auto", "parallel.codec"},
-      {"train.optimizer.kind=lars", "train.optimizer.kind"},
       {"parallel.mesh=data=2,staeg=2", "got axis 'staeg'"},
       {"parallel.mesh=model=2,data=2", "expected data, stage, model"},
       {"parallel.mesh=data=2;model=2", "a mesh is axes with their sizes"},
