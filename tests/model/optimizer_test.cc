@@ -57,6 +57,44 @@ OptimizerSpec spec_of(const Json& c) {
   return spec;
 }
 
+double length_of(const Tensor& t) {
+  double squares = 0;
+  for (const float v : t.values<float>()) squares += static_cast<double>(v) * static_cast<double>(v);
+  return std::sqrt(squares);
+}
+
+// A piece of a tensor is updated as that part of the whole.
+TEST(Optimizer, ARateFromOutsideIsThatOfTheWholeTensor) {
+  OptimizerSpec spec;
+  spec.kind = "lars";
+  spec.attrs.set("weight_decay", 0.1);
+  OptimizerSpec of_piece = spec;
+  of_piece.pieces = {"fc/weight"};
+  const UpdateGraph whole = *build_update(spec, kParameters), piece = *build_update(of_piece, kParameters);
+  const TensorRate rate = *tensor_rate(spec, "fc/weight");
+  EXPECT_FALSE(tensor_rate({}, "fc/weight").ok());
+  EXPECT_EQ(rate.at(0, 1), 1);
+  EXPECT_EQ(rate.at(1, 0), 1);
+  const auto weights = [] {
+    return Values{{"fc/weight", tensor_of({1, -2, 3, 0.5, 2, -1}, {2, 3})},
+                  {"fc/bias", tensor_of({1, 2}, {2})}};
+  };
+  const Values a = weights(), b = weights();
+  exec::BlockingSession as_whole = start(whole, a), as_piece = start(piece, b);
+  for (int step = 0; step < 3; ++step) {
+    exec::Feeds feeds{{"grad:fc/weight", tensor_of({0.5, 1, -1, 0.25, 2, 1}, {2, 3})},
+                      {"grad:fc/bias", tensor_of({1, -1}, {2})},
+                      {"lr", scalar(0.5F)}};
+    EXPECT_TRUE(as_whole.run(feeds, {}, {"updated:fc/weight", "updated:fc/bias"}).ok());
+    feeds["rate:fc/weight"] = scalar(
+        static_cast<float>(rate.at(length_of(b.at("fc/weight")), length_of(feeds.at("grad:fc/weight")))));
+    EXPECT_TRUE(as_piece.run(feeds, {}, {"updated:fc/weight", "updated:fc/bias"}).ok());
+  }
+  for (const char* name : {"fc/weight", "fc/bias"})
+    for (std::size_t i = 0; i < a.at(name).values<float>().size(); ++i)
+      EXPECT_NEAR(a.at(name).values<float>()[i], b.at(name).values<float>()[i], 1e-6) << name << " " << i;
+}
+
 TEST(Optimizer, TenStepsAreThoseOfPyTorch) {
   const Json record = recorded();
   std::set<std::string> kinds;

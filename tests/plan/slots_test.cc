@@ -41,6 +41,7 @@ TEST(Slots, StayWhereMessagesOfEarlierVersionsHadThem) {
   EXPECT_EQ(slots.second_sum(3), 13);
   EXPECT_EQ(slots.summed(3), 13);
   EXPECT_EQ(slots.updated(3), 13);
+  EXPECT_EQ(slots.lengths(3), 33);
   EXPECT_EQ(slots.rest(), 20);
   EXPECT_EQ(slots.gathered(3), 13);
   EXPECT_EQ(slots.gathered_again(3), 33);

@@ -93,6 +93,7 @@ Status Steps::make_updates() {
   o.world = peers().world();
   o.here = o_.updates_here;
   o.in_parts = o_.shared || plan().zero_level() > 0;
+  o.tiles = o_.lines != nullptr ? o_.lines->model() : nullptr;
   TR_ASSIGN_OR_RETURN(updates_, Updates::make(rt_, o));
   return {};
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "trireme/job/job_parts.h"
+#include "trireme/plan/slots.h"
 #include "trireme/prepare/own_update.h"
 #include "trireme/tensor/host_zeros.h"
 
@@ -40,6 +41,28 @@ Status Updates::feed_gradients(exec::Execution& execution, std::size_t bucket) c
     const Tensor grad = summed(bucket, planned.offsets[p], w.type());
     TR_RETURN_IF_ERROR(execution.feed("grad:" + planned.parameters[p], grad));
   }
+  return {};
+}
+
+// Rates that follow from whole tensors, of which other tiles have pieces too.
+Status Updates::feed_rates(exec::Execution& execution, std::size_t bucket) {
+  const plan::Bucket& planned = plan().buckets[bucket];
+  std::vector<TensorLengths::Piece> pieces;
+  for (std::size_t p = 0; p < planned.parameters.size(); ++p) {
+    const std::string& name = planned.parameters[p];
+    if (!o_.prepared->updates[bucket]->graph().find_input("rate:" + name)) continue;
+    TR_ASSIGN_OR_RETURN(const Tensor w, o_.weights->variables().get(name));
+    pieces.push_back({name, w, summed(bucket, planned.offsets[p], w.type())});
+  }
+  if (pieces.empty()) return {};
+  TR_CHECK(o_.tiles != nullptr, "bucket {} has pieces of tensors, and there are no tiles", bucket);
+  if (lengths_ == nullptr)
+    lengths_ =
+        std::make_unique<TensorLengths>(rt_, *o_.tiles, job::optimizer_spec(*o_.job, o_.prepared->sending));
+  const plan::Slots slots{plan().buckets.size()};
+  TR_RETURN_IF_ERROR(lengths_->add(bucket, slots.lengths(bucket), pieces));
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    TR_RETURN_IF_ERROR(execution.feed("rate:" + pieces[i].parameter, lengths_->rate(bucket, i)));
   return {};
 }
 
@@ -109,6 +132,7 @@ Status Updates::make_updates() {
       }
       TR_ASSIGN_OR_RETURN(update, make_execution(o_.prepared->updates[i]));
       TR_RETURN_IF_ERROR(feed_gradients(*update, i));
+      TR_RETURN_IF_ERROR(feed_rates(*update, i));
     }
     for (const auto& [name, tensor] : scalars)
       if (update != nullptr && o_.prepared->updates[i]->graph().find_input(name))
@@ -143,6 +167,7 @@ Status Updates::make_checks() {
 }
 
 void Updates::begin(const StepInput& step) {
+  now_ = static_cast<std::uint32_t>(step.step);
   if (rt_.is_phantom()) return;
   *learning_rate_.data<float>() = step.learning_rate;
   *velocity_factor_.data<float>() = step.velocity_factor;
@@ -152,6 +177,10 @@ void Updates::begin(const StepInput& step) {
 }
 
 Task<Status> Updates::update(std::size_t bucket) {
+  if (lengths_ != nullptr) {
+    const float clip = rt_.is_phantom() ? 1 : *clip_.data<float>();
+    TR_CO_RETURN_IF_ERROR(co_await lengths_->find(bucket, now_, clip));
+  }
   if (o_.here && updates_[bucket] != nullptr) TR_CO_RETURN_IF_ERROR(co_await updates_[bucket]->run());
   if (statistics_[bucket] != nullptr && o_.weights->fills()) co_return co_await statistics_[bucket]->run();
   co_return Status();

@@ -7,6 +7,7 @@
 
 #include "trireme/engine/bucket_sums.h"
 #include "trireme/engine/step.h"
+#include "trireme/engine/vote/tensor_lengths.h"
 #include "trireme/engine/vote/vote.h"
 #include "trireme/engine/weights.h"
 
@@ -19,8 +20,9 @@ struct UpdatesOptions {
   Weights* weights = nullptr;
   const BucketSums* sums = nullptr;
   int rank = 0, world = 1;
-  bool here = true;       // false: parameter servers run the optimiser
-  bool in_parts = false;  // a worker updates its part of every bucket
+  bool here = true;              // false: parameter servers run the optimiser
+  bool in_parts = false;         // a worker updates its part of every bucket
+  comm::Group* tiles = nullptr;  // along the model axis; null: the model is not cut there
 };
 
 // What a rank's summed gradients say.
@@ -57,6 +59,7 @@ class Updates {
   // A view of what holds the sum over all shards and ranks after the exchange.
   Tensor summed(std::size_t bucket, std::int64_t offset, const TensorType& type) const;
   Status feed_gradients(exec::Execution& execution, std::size_t bucket) const;
+  Status feed_rates(exec::Execution& execution, std::size_t bucket);
   runtime::Task<Status> adapt_loss_scale();
 
   runtime::Runtime& rt_;
@@ -65,6 +68,8 @@ class Updates {
   std::vector<std::unique_ptr<exec::Execution>> updates_;  // per bucket; null: nothing of it is this worker's
   std::vector<std::unique_ptr<exec::Execution>> statistics_;  // per bucket; null: it has none
   std::unique_ptr<exec::Execution> finite_check_, loss_scale_;
+  std::unique_ptr<TensorLengths> lengths_;  // null: no update looks at tensors of which this is a tile
+  std::uint32_t now_ = 0;                   // the step
   Tensor learning_rate_, velocity_factor_, momentum_kept_, step_, clip_, finite_;
 };
 

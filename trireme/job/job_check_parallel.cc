@@ -121,8 +121,15 @@ void check_mesh_rest(JobChecker& c, const Job& job) {
   c.expect(job.parallel.weights != "shared" || !seating.ok() || seating->is_plain(), "parallel.weights",
            "auto or own where a worker has several tiles, which have no memory in common with other workers");
   const auto optimizer = model::find_optimizer(job.train.optimizer.kind);
-  c.expect(!optimizer.ok() || !(*optimizer)->whole_tensors, "train.optimizer.kind",
-           "an optimizer that does not look at whole tensors" + why);
+  if (!optimizer.ok() || !(*optimizer)->whole_tensors) return;
+  // Tiles tell each other how long their pieces are before they update them.
+  const auto rule = agree::find_agreement(job.parallel.agreement);
+  const std::string rate = fmt::format(": '{}' has a rate per tensor", (*optimizer)->name);
+  c.expect(!rule.ok() || ((*rule)->pace == agree::Pace::kStep && !(*rule)->needs_server),
+           "train.optimizer.kind",
+           "another optimizer, such as momentum, or parallel.agreement = bsp" + why + rate +
+               ", and only steps that all take together bring its pieces together");
+  c.expect(job.train.device != "cuda", "train.device", "cpu" + why + rate);
 }
 
 // How activations move along the model axis.
@@ -153,9 +160,6 @@ void check_segments_rest(JobChecker& c, const Job& job) {
            "train.optimizer.max_batch_multiplier",
            fmt::format("{} or less{}: a step has at most {} micro-batches, and a batch has {}",
                        kMostMicroBatches / std::max<std::int64_t>(1, micro), why, kMostMicroBatches, micro));
-  const auto optimizer = model::find_optimizer(job.train.optimizer.kind);
-  c.expect(!optimizer.ok() || !(*optimizer)->whole_tensors, "train.optimizer.kind",
-           "an optimizer that does not look at whole tensors" + why);
 }
 
 // Pipelines that never drain: no step waits for what all stages know.

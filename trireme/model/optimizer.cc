@@ -206,6 +206,18 @@ bool is_coded(const OptimizerSpec& spec, const Parameter& p) {
   return spec.coded_elems > 0 && p.type.shape.num_elems() >= spec.coded_elems;
 }
 
+// What apply_lars does with a whole tensor, by a rate that comes from outside.
+Value update_piece(graph::Builder& b, const Resolved& r, const OptimizerSpec& spec, const Parameter& p,
+                   std::vector<Value> inputs) {
+  inputs.back() = b.mul(inputs.back(), b.input("rate:" + p.name, DType::kF32, {}));
+  const op::Attrs& whole = decays(spec, p.name) ? r.decaying : r.plain;
+  op::Attrs attrs;
+  attrs.set("momentum", whole.get_float("momentum"));
+  attrs.set("weight_decay", whole.get_float("weight_decay"));
+  attrs.set("rate_inside", true);
+  return b.add_node(op::kApplyMomentum, inputs, std::move(attrs));
+}
+
 Value update_one(graph::Builder& b, const Resolved& r, const OptimizerSpec& spec, const Parameter& p,
                  const Scalars& scalars, std::span<const StateVariable> states) {
   const auto existing = b.graph().find_variable(p.name);
@@ -223,6 +235,8 @@ Value update_one(graph::Builder& b, const Resolved& r, const OptimizerSpec& spec
   if (!scalars.clip.is_null()) grad = b.mul(grad, scalars.clip);
   inputs.push_back(grad);
   inputs.push_back(scalars.lr);
+  if (r.row->whole_tensors && std::find(spec.pieces.begin(), spec.pieces.end(), p.name) != spec.pieces.end())
+    return update_piece(b, r, spec, p, std::move(inputs));
   if (!scalars.step.is_null()) inputs.push_back(scalars.step);
   op::Attrs attrs = decays(spec, p.name) ? r.decaying : r.plain;
   if (spec.fixed_after > 0 && is_coded(spec, p)) attrs.set("fixed_after", spec.fixed_after);
@@ -306,6 +320,19 @@ Result<UpdateGraph> append_update(graph::Graph train, const OptimizerSpec& spec,
     if (!train.find_output("grad:" + p.name))
       return error(Code::kNotFound, "[model] append_update: the graph has no output 'grad:{}'", p.name);
   return add_updates(std::move(train), spec, parameters, true);
+}
+
+double TensorRate::at(double weights, double gradient) const {
+  if (weights == 0 || gradient == 0) return 1;
+  return trust * weights / (gradient + weight_decay * weights + eps);
+}
+
+Result<TensorRate> tensor_rate(const OptimizerSpec& spec, std::string_view parameter) {
+  TR_ASSIGN_OR_RETURN(const Resolved r, resolve(spec));
+  if (!r.row->whole_tensors)
+    return error(Code::kInvalid, "[model] optimizer {} has no rate per tensor", spec.kind);
+  const op::Attrs& attrs = decays(spec, parameter) ? r.decaying : r.plain;
+  return TensorRate{attrs.get_float("trust"), attrs.get_float("weight_decay"), attrs.get_float("eps")};
 }
 
 float clip_factor(float norm, double max_norm) {

@@ -60,6 +60,9 @@ struct OptimizerSpec {
   std::int64_t coded_elems = 0;
   bool others_momentum = false;
   std::int64_t fixed_after = 0;
+  // Parameters of which there is a piece here, where an optimizer looks at whole tensors: the graph reads
+  // "rate:<parameter>" (f32), which follows from the lengths of the whole tensor (TensorRate).
+  std::vector<std::string> pieces = {};
 };
 
 struct StateVariable {
@@ -91,6 +94,15 @@ Result<graph::Graph> build_clip(std::span<const Parameter> parameters, double ma
 Result<graph::Graph> build_squares(const std::map<std::string, std::vector<Parameter>>& lists);
 // "clip" of a norm that was put together from the squares of several ranks, to the same bits.
 float clip_factor(float norm, double max_norm);
+
+// lars: what multiplies the learning rate of a tensor, by the lengths of its weights and its gradient. The
+// update of a whole tensor comes to it by itself.
+struct TensorRate {
+  double trust = 0, weight_decay = 0, eps = 0;
+  double at(double weights, double gradient) const;
+};
+// kInvalid: the optimizer does not look at whole tensors.
+Result<TensorRate> tensor_rate(const OptimizerSpec& spec, std::string_view parameter);
 
 // The update in the training graph itself, which has outputs "grad:<parameter>": for programs of one process.
 // Clips without the input "clip"; "step", which counts from 1, is the training graph's own where it has one.

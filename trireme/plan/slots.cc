@@ -29,14 +29,17 @@ void add_bucket(const Slots& slots, std::size_t b, SlotKind kind, std::vector<Sl
   switch (kind) {
     case SlotKind::kDense:
       users.push_back({"sum", slots.sum(b)});
+      users.push_back({"lengths of tensors", slots.lengths(b)});
       break;
     case SlotKind::kCoded:
       add_turns("encodings", slots.sum(b), users);
       add_turns("lengths of encodings", slots.sizes(b), users);
+      users.push_back({"lengths of tensors", slots.lengths(b)});
       break;
     case SlotKind::kLowRank:
       users.push_back({"first sum", slots.sum(b)});
       users.push_back({"second sum", slots.second_sum(b)});
+      users.push_back({"lengths of tensors", slots.lengths(b)});
       break;
     case SlotKind::kDevice:
       users.push_back({"sum on GPUs", slots.sum(b)});

@@ -74,6 +74,7 @@ struct Slots {
   Slot summed(std::size_t b) const { return at(1, b); }      // everybody's GPU has read what it needs
   // Shared weights, whose sums need nothing beside.
   Slot updated(std::size_t b) const { return at(1, b); }  // everybody has updated its part of a bucket
+  Slot lengths(std::size_t b) const { return at(3, b); }  // of tensors that tiles have pieces of
   Slot rest() const { return at(2, 0); }  // what is not updated in parts, or all of it at once
   // Parts of weights that replicas divide: after an update or on the way forward, and on the way back.
   Slot gathered(std::size_t b) const { return at(1, b); }

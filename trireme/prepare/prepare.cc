@@ -18,6 +18,7 @@
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/factors.h"
 #include "trireme/prepare/gradient_places.h"
+#include "trireme/prepare/laid_out.h"
 #include "trireme/prepare/make_plan.h"
 #include "trireme/prepare/measured_algorithms.h"
 #include "trireme/prepare/memory_estimate.h"
@@ -30,9 +31,9 @@ namespace trireme::prepare {
 namespace {
 
 // The optimiser's step for the parameters of one bucket.
-Result<graph::Graph> update_graph(const job::Job& job, const job::Sending& sending,
-                                  const plan::Bucket& bucket,
+Result<graph::Graph> update_graph(const job::Job& job, const Prepared& prepared, const plan::Bucket& bucket,
                                   const std::vector<model::Parameter>& parameters) {
+  model::OptimizerSpec spec = job::optimizer_spec(job, prepared.sending);
   std::vector<model::Parameter> own;
   for (const std::string& name : bucket.parameters) {
     const auto p =
@@ -41,8 +42,9 @@ Result<graph::Graph> update_graph(const job::Job& job, const job::Sending& sendi
       return error(Code::kCorrupt, "[plan] bucket {} names parameter '{}', which the model does not have",
                    bucket.slot, name);
     own.push_back(*p);
+    if (is_cut(prepared, name)) spec.pieces.push_back(name);
   }
-  TR_ASSIGN_OR_RETURN(model::UpdateGraph update, model::build_update(job::optimizer_spec(job, sending), own));
+  TR_ASSIGN_OR_RETURN(model::UpdateGraph update, model::build_update(spec, own));
   return std::move(update.graph);
 }
 
@@ -352,7 +354,7 @@ Status compile_all(const job::Job& job, const PrepareOptions& options, bool fixe
     out.updates.emplace_back();
     out.statistics_updates.emplace_back();
     if (bucket.num_elems == 0) continue;  // of another stage
-    TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, out.sending, bucket, out.parameters));
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, out, bucket, out.parameters));
     TR_RETURN_IF_ERROR(compile(g, out.updates.back()));
     if (bucket.statistics.empty()) continue;
     std::vector<model::Statistic> own;
@@ -387,7 +389,7 @@ Result<std::vector<Compiled>> updates_elsewhere(const job::Job& job, const Prepa
   for (std::size_t b = 0; b < p.whole_buckets.size(); ++b) {
     if (p.updates[b] != nullptr) continue;
     const plan::Bucket& bucket = p.whole_buckets[b];
-    TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, p.sending, bucket, parameters));
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, p, bucket, parameters));
     TR_ASSIGN_OR_RETURN(out.emplace_back(), exec::compile(g, kernel_options(job, p, false)));
     if (bucket.statistics.empty()) continue;
     TR_ASSIGN_OR_RETURN(const graph::Graph after, model::statistics_update(statistics));
@@ -518,7 +520,7 @@ Result<ParameterCosts> costs_by_parameter(const job::Job& asked, const PrepareOp
   TR_ASSIGN_OR_RETURN(const graph::Graph train, lower::faster_graph({job.train.precision, nullptr}, own));
   TR_RETURN_IF_ERROR(compile_train(job, train, false, alone));
   for (const plan::Bucket& bucket : alone.plan.buckets) {
-    TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, {}, bucket, prepared.parameters));
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, alone, bucket, prepared.parameters));
     TR_ASSIGN_OR_RETURN(Compiled update, exec::compile(g, kernel_options(job, alone, false)));
     alone.updates.push_back(std::move(update));
   }

@@ -194,5 +194,77 @@ TEST(MeshCodecs, ThatAreChosenLeaveTheBitsOfFixedShardsAlone) {
   EXPECT_EQ(hash("auto"), hash("none"));
 }
 
+// ---- Rates of whole tensors
+
+job::Job lars_on(const std::string& mesh, std::int64_t tiles, double clip_norm) {
+  job::Job job = matrices_on(mesh, tiles);
+  job.train.optimizer.kind = "lars";
+  job.train.optimizer.lr = 1;
+  job.train.optimizer.clip_norm = clip_norm;
+  job.train.optimizer.options.set("weight_decay", 0.1);
+  return job;
+}
+
+TEST(MeshCodecs, RatesPerTensorAreThoseOfTheWholeTensor) {
+  const auto data = testing::tiny_pictures(96, 24);
+  const auto train = [&](const job::Job& job) {
+    VirtualRuns runs;
+    EXPECT_TRUE(runs.train(job, data).summary().finished);
+    return runs.checkpoint().tensors;
+  };
+  for (const double clip_norm : {0.0, 0.3}) {
+    SCOPED_TRACE(clip_norm);
+    const io::NamedTensors whole = train(lars_on("data=1,model=1", 1, clip_norm));
+    for (const std::int64_t tiles : {2, 3})
+      testing::expect_close(train(lars_on("data=2,model=2", tiles, clip_norm)), whole, 2e-4);
+    const std::string expected = hash_virtual(lars_on("data=1,model=1", 3, clip_norm), data);
+    ASSERT_EQ(expected.size(), 64U);
+    for (const char* mesh : {"data=1,model=3", "data=2,model=2", "data=4,model=3"})
+      EXPECT_EQ(hash_virtual(lars_on(mesh, 3, clip_norm), data), expected) << mesh;
+    EXPECT_EQ(hash_in_process(lars_on("data=2,model=3", 3, clip_norm), data), expected) << "threads";
+  }
+}
+
+TEST(MeshCodecs, RatesPerTensorGoWithLowRankAndStages) {
+  const auto data = testing::tiny_pictures(96, 24);
+  const auto cells = [](const std::string& mesh) {
+    job::Job job = lars_on(mesh, 2, 0);
+    for (const char* text : {"parallel.codec=powersgd", "parallel.codec_rank=1", "parallel.codec_least=16"})
+      set(job, text);
+    job.options.set(job::kSegments.name, std::int64_t{3});
+    return job;
+  };
+  const std::string expected = hash_virtual(cells("data=1"), data);
+  ASSERT_EQ(expected.size(), 64U);
+  VirtualRuns runs;
+  testing::RunOptions stop;
+  stop.stop_at = 4;
+  EXPECT_FALSE(runs.train(cells("data=2,stage=3,model=2"), data, stop).summary().finished);
+  EXPECT_EQ(runs.train(cells("data=2,stage=2"), data).summary().parameters_sha256, expected);
+}
+
+// ---- What stays refused
+
+TEST(MeshCodecs, RefuseWhatNeedsWholeLayersAndSaysWhy) {
+  const auto why = [](const std::vector<std::string>& sets) {
+    job::Job job = testing::tiny_job();
+    for (const std::string& text : sets) set(job, text);
+    job::take_workers_of_mesh(job, false);
+    return job::check_job(job).message();
+  };
+  EXPECT_THAT(why({"parallel.mesh=data=2,model=2", "parallel.codec=factors"}),
+              HasSubstr("a tile has a piece of a layer, and factors are of whole ones; use powersgd"));
+  EXPECT_THAT(why({"parallel.mesh=data=2,stage=2", "parallel.codec=factors"}),
+              HasSubstr("factors of several batches cannot be; use powersgd"));
+  EXPECT_THAT(why({"parallel.mesh=data=2,model=2", "train.optimizer.kind=lars",
+                   "parallel.agreement=averaging", "train.logical_shards=0"}),
+              HasSubstr("parallel.agreement = bsp"));
+  EXPECT_THAT(why({"parallel.mesh=data=2,model=2", "train.optimizer.kind=lars",
+                   "parallel.agreement=bsp-server", "parallel.servers=1", "train.logical_shards=0"}),
+              HasSubstr("parallel.agreement = bsp"));
+  EXPECT_THAT(why({"parallel.mesh=data=2,model=2", "train.optimizer.kind=lars", "train.device=cuda"}),
+              HasSubstr("train.device"));
+}
+
 }  // namespace
 }  // namespace trireme::train

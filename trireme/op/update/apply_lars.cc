@@ -2,7 +2,8 @@
 // networks", 2017, algorithm 1), one tensor being one layer:
 //   local = trust |w| / (|g| + weight_decay |w| + eps), or 1 where |w| or |g| is 0;
 //   v = momentum v + lr local (g + weight_decay w);  w = w - v.
-// The norms are taken over the whole tensor, so it cannot be cut.
+// The norms are taken over the whole tensor, so it cannot be cut; pieces of one are updated by a rate from
+// outside (model::TensorRate).
 #include <cmath>
 
 #include "trireme/op/ops.h"
