@@ -141,7 +141,7 @@ Result<std::vector<StatePiece>> server_state_pieces(const job::Job& job, const p
       if (entry.state.empty()) continue;
       const auto p = std::find_if(prepared.parameters.begin(), prepared.parameters.end(),
                                   [&](const auto& q) { return q.name == entry.part; });
-      TR_CHECK(p != prepared.parameters.end(), "'{}' is a parameter of the model", entry.part);
+      if (p == prepared.parameters.end()) continue;  // a bucket without parameters, which learns nothing
       const prepare::LaidOut of = prepare::laid_out(prepared, p->name, p->type);
       StatePiece piece;
       piece.name = fmt::format("{}{}/{}", kPrefix, entry.part, entry.state);

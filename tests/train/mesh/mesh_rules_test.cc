@@ -330,6 +330,23 @@ TEST(ReplicasAtServers, CodecsEncodeWhatEachPlacePushes) {
   }
 }
 
+TEST(RulesOfTiles, HaveCodecsChosenByCost) {
+  for (const char* rule : {"averaging", "bsp-server", "ssp-peer"}) {
+    SCOPED_TRACE(rule);
+    start::SimulateOptions options;
+    options.job = rule_job(rule, "data=2,model=2");
+    options.job.parallel.codec = "auto";
+    options.job.parallel.codec_tolerance = "feedback";
+    for (const char* set : {"parallel.codec_least=1", "parallel.codec_dense_steps=1"})
+      ASSERT_TRUE(job::set_job_key(options.job, set).ok()) << set;
+    options.machine.cores = 1;
+    options.link = *cost::parse_link("1mbit,1us,1us");
+    const record::Summary s = summary_of(start::simulate_training(options, tiny_pictures(400, 80)));
+    EXPECT_TRUE(s.finished);
+    EXPECT_NE(s.codec, "none");
+  }
+}
+
 TEST(ReplicasAtServers, RefuseWhatCannotGoAlong) {
   const auto why = [](const std::vector<std::string>& sets) {
     job::Job job = testing::tiny_job();
