@@ -92,6 +92,25 @@ TEST(ZeroOfStages, GivesTheSameBitsWithWeightsThatTwoStagesRead) {
           << mesh << ", level " << level;
 }
 
+// Low precision, frozen layers, dropout, norms, texts, clipping, skipped steps: whatever a trainer can do.
+TEST(ZeroOfStages, GivesTheSameBitsWithAllThatMayGoAlong) {
+  int cases = 0;
+  for (const TinyCase& c : tiny_cases()) {
+    job::Job job = c.job;
+    job.train.logical_shards = 4;
+    job.options.set(job::kSegments.name, std::int64_t{2});
+    if (!job::check_job(at(job, 3, "data=2,stage=2")).ok()) continue;
+    ++cases;
+    const std::string expected = hash_virtual(at(job, 0, "data=1"), c.data);
+    ASSERT_EQ(expected.size(), 64U) << c.name;
+    for (const std::int64_t level : {2, 3})
+      for (const char* mesh : {"data=2", "data=4,stage=2"})
+        EXPECT_EQ(hash_virtual(at(job, level, mesh), c.data), expected)
+            << c.name << ", level " << level << " on " << mesh;
+  }
+  EXPECT_GE(cases, 10);
+}
+
 TEST(ZeroOfStages, DividesEveryTileOfAStage) {
   const auto data = tiny_text(40, 9);
   job::Job job = tied_job();
