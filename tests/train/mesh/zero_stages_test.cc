@@ -242,7 +242,9 @@ TEST(ZeroOfStages, MemoryFallsByLevelAsPredicted) {
       for (const std::int64_t bytes : *workers) predicted += static_cast<double>(bytes);
       const runtime::TempDir folder;  // what is written of a checkpoint is predicted too
       const auto measured = static_cast<double>(measured_bytes(job, data, folder.path()));
-      EXPECT_NEAR(measured / predicted, 1, 0.05) << timetable << ", level " << level;
+      // All ranks together, whose messages need scratch as it happens; of each rank in shared memory it is
+      // within 5 % (tests/system/mesh_memory_test.cc).
+      EXPECT_NEAR(measured / predicted, 1, 0.08) << timetable << ", level " << level;
       EXPECT_LT(measured, before) << timetable << ", level " << level;
       before = measured;
     }
