@@ -17,4 +17,8 @@ namespace trireme::graph {
 Result<Graph> recompute_between(const Graph& graph, std::span<const std::vector<std::string>> phases,
                                 std::int64_t save_bytes);
 
+// Computes again, behind the first phase, what that phase makes of variables alone: so later phases read the
+// variables as they are by then. The first phase is given by its outputs.
+Result<Graph> reread_variables(const Graph& graph, std::span<const std::string> first);
+
 }  // namespace trireme::graph
