@@ -213,11 +213,18 @@ void check_stages(JobChecker& c, const Job& job, const parallel::Mesh& mesh) {
   const bool drains = !row.ok() || (*row)->is_synchronous;
   c.expect(pipeline == "async" || !job.options.flag(kVerticalSync), kVerticalSync.name,
            fmt::format("false with parallel.pipeline = {}; it is for async", pipeline));
+  const bool stashes = job.options.flag(kWeightStashing);
+  c.expect(pipeline == "async" || stashes, kWeightStashing.name,
+           fmt::format("true with parallel.pipeline = {}; without it is for async", pipeline));
+  c.expect(!job.options.flag(kVerticalSync) || stashes, kWeightStashing.name,
+           "true with parallel.vertical_sync, which reads older versions; set one of the two");
+  c.expect(job.train.memory_limit.empty() || stashes, kWeightStashing.name,
+           "true with train.memory_limit: what is recomputed on the way back would be of newer weights");
   if (segments > 1) {
     if (!drains) check_overlapping_steps(c, job, mesh);
     return check_segments_rest(c, job);
   }
-  for (const OptionSpec& spec : {kPipeline, kVirtualStages, kVerticalSync})
+  for (const OptionSpec& spec : {kPipeline, kVirtualStages, kVerticalSync, kWeightStashing})
     if (const OptionValue* given = job.options.find(spec.name))
       c.expect(*given == spec.initial(), spec.name,
                fmt::format("its default without a stage axis; set parallel.mesh, such as data={},stage=2",

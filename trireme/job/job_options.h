@@ -88,6 +88,14 @@ inline constexpr OptionSpec kVerticalSync{
     .default_value = false,
     .doc = "parallel.pipeline = async: all stages read the same version of the weights for a micro-batch."};
 
+inline constexpr OptionSpec kWeightStashing{
+    .name = "parallel.weight_stashing",
+    .default_value = true,
+    .doc =
+        "parallel.pipeline = async: a micro-batch goes back by the weights with which it came forward, "
+        "which are kept until then. false: by the newest ones; no versions are kept, and it learns "
+        "worse."};
+
 inline constexpr OptionSpec kVirtualStages{
     .name = "parallel.virtual_stages",
     .default_value = std::int64_t{1},
@@ -104,8 +112,8 @@ inline constexpr OptionSpec kSegments{
     .range = {.least = 0, .most = 4096}};
 
 // The table. In files they follow the fields of their sections.
-inline constexpr OptionSpec kJobOptions[] = {kEvents,        kColocate,     kStyle,    kFcScheme,
-                                             kOverlapChunks, kZero,         kPipeline, kMicroBatches,
-                                             kVirtualStages, kVerticalSync, kSegments};
+inline constexpr OptionSpec kJobOptions[] = {kEvents,        kColocate,     kStyle,          kFcScheme,
+                                             kOverlapChunks, kZero,         kPipeline,       kMicroBatches,
+                                             kVirtualStages, kVerticalSync, kWeightStashing, kSegments};
 
 }  // namespace trireme::job

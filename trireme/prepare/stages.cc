@@ -276,7 +276,10 @@ struct SegmentCompiler {
         tile_of_segment(job, forward, stored_at(plan.segment_eval_cuts, at), plan, prepared.tile, eval_slot));
     const lower::Target target{
         job.train.precision, nullptr, {segment.forward, segment.backward, segment.weights}};
-    TR_ASSIGN_OR_RETURN(const Graph fast, lower::faster_graph(target, own));
+    TR_ASSIGN_OR_RETURN(Graph fast, lower::faster_graph(target, own));
+    if (!job.options.flag(job::kWeightStashing)) {
+      TR_ASSIGN_OR_RETURN(fast, graph::reread_variables(fast, segment.forward));
+    }
     StageSegment out{g, nullptr, nullptr, buckets_of(plan, g), {}, target.phases};
     TR_ASSIGN_OR_RETURN(out.early, early_gradients(fast, segment));
     TR_ASSIGN_OR_RETURN(out.train, exec::compile(fast, phased(kernels, out.outputs, out.early)));
@@ -542,6 +545,7 @@ Status compile_stages(const job::Job& job, const PrepareOptions& options, const 
   stages->timetable.virtual_stages = plan.virtual_stages;
   stages->timetable.micro_batches = plan.owners[0].count;
   stages->timetable.vertical_sync = job.options.flag(job::kVerticalSync);
+  stages->timetable.weight_stashing = job.options.flag(job::kWeightStashing);
   TR_ASSIGN_OR_RETURN(const parallel::TimetableRow* row, parallel::find_timetable_row(plan.pipeline));
   stages->is_synchronous = row->is_synchronous;
   if (!row->is_synchronous && row->update_every(stages->timetable) != plan.owners[0].count)

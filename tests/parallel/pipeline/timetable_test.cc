@@ -72,6 +72,8 @@ TEST(Timetables, KeepAsManyMicroBatchesAndVersionsAsTheirPapersSay) {
     EXPECT_EQ(row("zb-h1")->in_flight({"zb-h1", 4, 1, 12}, stage), 4);
     EXPECT_EQ(row("zb-h2")->in_flight({"zb-h2", 4, 1, 12}, stage), 7);
     EXPECT_EQ(row("async")->weight_versions({"async", 4, 1, 12}, stage), 4 - stage);
+    const TimetableSpec newest{.kind = "async", .stages = 4, .micro_batches = 12, .weight_stashing = false};
+    EXPECT_EQ(row("async")->weight_versions(newest, stage), 1);
     EXPECT_EQ(row("2bw")->weight_versions({"2bw", 4, 1, 12}, stage), 2);
     EXPECT_EQ(row("zb-h2")->weight_versions({"zb-h2", 4, 1, 12}, stage), 1);
   }
@@ -89,7 +91,10 @@ TEST(Timetables, RefuseNumbersThatTheyCannotHave) {
       {{"interleaved", 8, 2, 3}, "the nearest is 8"},
       {{"1f1b", 4, 1, 8, 4}, "got 4, expected 8 with timetable '1f1b'; use 2bw"},
       {{"2bw", 4, 1, 8, -1}, "got -1"},
-      {{"2bw", 4, 1, 8, 3}, "got 3, expected at least 4"}};
+      {{"2bw", 4, 1, 8, 3}, "got 3, expected at least 4"},
+      {{"1f1b", 4, 1, 8, 0, false, false},
+       "no weight stashing with timetable '1f1b'; leave it out, or use async"},
+      {{"async", 4, 1, 8, 0, true, false}, "and vertical sync, whose versions are stashed"}};
   for (const auto& [spec, expected] : cases) {
     const Status status = check_timetable(spec);
     EXPECT_EQ(status.code(), Code::kInvalid) << text_of(spec);

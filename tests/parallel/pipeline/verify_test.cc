@@ -21,6 +21,14 @@ TEST(VerifyTimetable, AcceptsAllRows) {
   EXPECT_GT(num_proved, 2500);
   for (int every = 3; every < 20; ++every)
     EXPECT_TRUE(verify_timetable({"2bw", 3, 1, 17, every}).ok()) << every;
+  for (int stages = 1; stages < 9; ++stages)
+    for (const int micro_batches : {1, 3, 8, 21}) {
+      TimetableSpec spec{.kind = "async", .stages = stages, .micro_batches = micro_batches};
+      spec.vertical_sync = true;
+      EXPECT_TRUE(verify_timetable(spec).ok()) << text_of(spec);
+      spec.vertical_sync = spec.weight_stashing = false;
+      EXPECT_TRUE(verify_timetable(spec).ok()) << text_of(spec);
+    }
 }
 
 class BrokenTimetable : public ::testing::Test {
@@ -107,6 +115,17 @@ TEST_F(BrokenTimetable, UpdatesTooEarlyOrTooLate) {
   make({"async", 2, 1, 4});  // F of micro-batch 2 before the update that it reads
   std::iter_swap(at(1, Phase::kUpdate, 1), at(1, Phase::kForward, 2));
   expect_refused("F of micro-batch 2 at virtual stage 1");
+}
+
+// An update came before a forward pass that reads the weights from before it.
+TEST_F(BrokenTimetable, ReadsAVersionThatIsNotStashed) {
+  make({.kind = "async", .stages = 2, .micro_batches = 4, .weight_stashing = false});
+  const StageActions& actions = stages[0];
+  ASSERT_EQ(*(at(0, Phase::kForward, 2) - 1), (TimetableAction{Phase::kUpdate, 0, 0}));
+  std::rotate(at(0, Phase::kForward, 1), at(0, Phase::kForward, 1) + 1, at(0, Phase::kForward, 2));
+  ASSERT_EQ(*(at(0, Phase::kForward, 1) - 1), (TimetableAction{Phase::kUpdate, 0, 0}));
+  expect_refused("F of micro-batch 1 at virtual stage 0 reads the weights after 0 updates, and there were 1");
+  ASSERT_EQ(actions.size(), 16U);
 }
 
 TEST_F(BrokenTimetable, KeepsMoreThanItDeclares) {

@@ -52,15 +52,17 @@ struct Net {
 };
 constexpr std::array<int, 8> kStageOf = {0, 0, 1, 1, 2, 2, 2, 2};
 
-Net gradient(const Net& net, const data::Dataset& set, std::span<const std::int64_t> ids) {
+// Forward by `net`, and back by `back`: the same, where weights are stashed.
+Net gradient(const Net& net, const Net& back, const data::Dataset& set, std::span<const std::int64_t> ids) {
   const auto& [a, b, c, d, e0, e1, f0, f1] = net.p;
+  const double back_c = back.p[2], back_e0 = back.p[4], back_e1 = back.p[5];
   Net g;
   for (const std::int64_t id : ids) {
     const double x = set.features[static_cast<std::size_t>(id)];
     const int label = set.labels[static_cast<std::size_t>(id)];
     const double u = a * x + b, v = c * u + d, z0 = e0 * v + f0, z1 = e1 * v + f1;
     const double p1 = 1 / (1 + std::exp(z0 - z1)), share = 1.0 / static_cast<double>(ids.size());
-    const double g1 = (p1 - label) * share, g0 = -g1, gv = e0 * g0 + e1 * g1, gu = c * gv;
+    const double g1 = (p1 - label) * share, g0 = -g1, gv = back_e0 * g0 + back_e1 * g1, gu = back_c * gv;
     const std::array<double, 8> of_sample = {gu * x, gu, gv * u, gv, g0 * v, g1 * v, g0, g1};
     for (std::size_t i = 0; i < g.p.size(); ++i) g.p[i] += of_sample[i];
   }
@@ -111,19 +113,22 @@ struct AsyncCase {
   int updates_behind(std::int64_t step, int stage) const {
     const std::string kind = pipeline;
     if (kind == "2bw") return static_cast<int>(std::min<std::int64_t>(step, 1));
-    const int behind = *more != '\0' ? 2 : 2 - stage;  // vertical sync
+    const int behind = std::string_view(more) == "parallel.vertical_sync=true" ? 2 : 2 - stage;
     return static_cast<int>(std::min<std::int64_t>(step, behind));
   }
+  bool stashes() const { return std::string_view(more) != "parallel.weight_stashing=false"; }
 };
 class AsyncPipeline : public ::testing::TestWithParam<AsyncCase> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, AsyncPipeline,
                          ::testing::Values(AsyncCase{"async", "async", ""},
                                            AsyncCase{"vertical_sync", "async", "parallel.vertical_sync=true"},
+                                           AsyncCase{"not_stashed", "async",
+                                                     "parallel.weight_stashing=false"},
                                            AsyncCase{"two_bw", "2bw", "parallel.micro_batches=3"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // w(t+1) = w(t) - eta grad f(w_1(t - n_1), w_2(t - n_2), w_3(t - n_3)), n_s of the row; the first steps have
-// no older weights. By hand, in double.
+// no older weights. Without stashing, products with weights on the way back are of w(t). By hand, in double.
 TEST_P(AsyncPipeline, LearnsByWeightsOfItsAges) {
   const auto data = numbers(40);
   job::Job job = chain_job(GetParam().pipeline);
@@ -145,7 +150,7 @@ TEST_P(AsyncPipeline, LearnsByWeightsOfItsAges) {
     Net read;
     for (std::size_t i = 0; i < read.p.size(); ++i)
       read.p[i] = at[static_cast<std::size_t>(step - GetParam().updates_behind(step, kStageOf[i]))].p[i];
-    const Net g = gradient(read, *data, ids);
+    const Net g = gradient(read, GetParam().stashes() ? read : at.back(), *data, ids);
     Net next = at.back();
     for (std::size_t i = 0; i < next.p.size(); ++i) next.p[i] -= kRate * g.p[i];
     at.push_back(next);
@@ -186,7 +191,7 @@ TEST_P(AsyncPipeline, HasTheSameBitsOnThreadsAndHoweverOftenItIsJudged) {
   const auto data = testing::tiny_pictures(96, 24);
   for (const char* mesh : {"stage=4", "data=2,stage=3"}) {
     job::Job job = deep_job(GetParam().pipeline, mesh);
-    if (std::string(GetParam().more).starts_with("parallel.vertical")) set(job, GetParam().more);
+    if (std::string(GetParam().pipeline) == "async" && *GetParam().more != '\0') set(job, GetParam().more);
     const std::string expected = hash_virtual(job, data);
     ASSERT_EQ(expected.size(), 64U) << mesh;
     EXPECT_EQ(hash_virtual(job, data, 7), expected) << mesh;
@@ -195,6 +200,7 @@ TEST_P(AsyncPipeline, HasTheSameBitsOnThreadsAndHoweverOftenItIsJudged) {
     EXPECT_EQ(hash_virtual(job, data), expected) << mesh << ", judged after every step";
     job.options.set(job::kPipeline.name, std::string("1f1b"));
     job.options.set(job::kVerticalSync.name, false);
+    job.options.set(job::kWeightStashing.name, true);
     EXPECT_NE(hash_virtual(job, data), expected) << mesh;
   }
 }
@@ -334,11 +340,19 @@ TEST(AsyncPipelines, RefuseWhatCannotGoAlong) {
       {"2bw", "parallel.zero=1", "parallel.zero"},
       {"2bw", "train.optimizer.max_batch_multiplier=2", "its timetables have one batch in every step"},
       {"2bw", "parallel.vertical_sync=true", "it is for async"},
+      {"2bw", "parallel.weight_stashing=false", "true with parallel.pipeline = 2bw; without it is for async"},
   };
   for (const Refusal& r : refusals) {
     job::Job job = deep_job(r.kind, "stage=4");
     set(job, r.set);
     EXPECT_THAT(job::check_job(job).message(), HasSubstr(r.says)) << r.set;
+  }
+  for (const char* other : {"parallel.vertical_sync=true", "train.memory_limit=1GiB"}) {
+    job::Job job = deep_job("async", "stage=4");
+    set(job, "parallel.weight_stashing=false");
+    EXPECT_TRUE(job::check_job(job).ok());
+    set(job, other);
+    EXPECT_THAT(job::check_job(job).message(), HasSubstr("parallel.weight_stashing")) << other;
   }
   job::Job alone = testing::tiny_job();
   set(alone, "parallel.pipeline=async");

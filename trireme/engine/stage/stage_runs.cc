@@ -278,16 +278,19 @@ Status StageRuns::rebind(Place& place) {
   return {};
 }
 
-// The version that the timetable says: forward and back are by the same.
+// The version that the timetable says: forward and back are by the same. What is not stashed is the newest.
 Status StageRuns::take_weights(const Turn& turn) {
   if (!never_drains()) return {};
   Place& place = place_of(turn);
   place.version = row_->version_read(spec_, stages().stage, turn.action.micro_batch);
+  TR_CHECK(spec_.weight_stashing || place.version == versions_->newest(),
+           "{} reads version {} of weights, of which {} is the only one", turn.action.to_text(),
+           place.version, versions_->newest());
   return rebind(place);
 }
 
 // Before the update at the end of a step: whoever has gone forward, or will, by the weights before it has a
-// copy of them.
+// copy of them, unless weights are not stashed: then what has gone forward goes back by the updated ones.
 Task<Status> StageRuns::end_weights(const Turn& turn) {
   const int micro_batch = turn.action.micro_batch;
   ++run_.ages[run_.versions->newest() - place_of(turn).version];
@@ -295,7 +298,7 @@ Task<Status> StageRuns::end_weights(const Turn& turn) {
   const std::int64_t oldest = row_->version_read(spec_, stages().stage, micro_batch + 1);
   run_.versions->forget_before(oldest);
   const bool is_last = num_now_ == turns_.size();  // no step follows
-  if (oldest <= run_.versions->newest() && !is_last) {
+  if (oldest <= run_.versions->newest() && !is_last && spec_.weight_stashing) {
     TR_CO_RETURN_IF_ERROR(co_await run_.versions->keep());
     for (Place& place : own_[0].places)
       if (place.begun > place.finished && &place != &place_of(turn)) TR_CO_RETURN_IF_ERROR(rebind(place));

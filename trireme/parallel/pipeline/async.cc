@@ -2,6 +2,8 @@
 // the same weights forward and backward (weight stashing), so stage s keeps a version for each that is in
 // flight; its gradients are of weights that are stages - s - 1 updates old. With vertical sync all stages
 // read the version that the first one reads, stages - 1 updates old, and keep as many versions as it does.
+// Without weight stashing a micro-batch goes back by the newest weights of each stage, which are not those
+// that its activations come from: one version is enough, and what is made is no gradient of any weights.
 #include "trireme/parallel/pipeline/alternating.h"
 
 namespace trireme::parallel {
@@ -12,7 +14,7 @@ StageActions build(const TimetableSpec& spec, int stage) {
   return alternate(spec, stage, {.warmup = spec.stages - stage}, 1);
 }
 int weight_versions(const TimetableSpec& spec, int stage) {
-  return stages_left(spec, spec.vertical_sync ? 0 : stage);
+  return spec.weight_stashing ? stages_left(spec, spec.vertical_sync ? 0 : stage) : 1;
 }
 int version_read(const TimetableSpec& spec, int stage, int micro_batch) {
   return std::max(0, micro_batch - (spec.stages - (spec.vertical_sync ? 0 : stage) - 1));

@@ -61,6 +61,10 @@ Status check_timetable(const TimetableSpec& spec) {
                  "[pipeline] vertical sync with timetable '{}', whose stages read the same version as it is; "
                  "leave it out, or use async",
                  spec.kind);
+  if (!spec.weight_stashing && (spec.kind != "async" || spec.vertical_sync))
+    return error(Code::kInvalid,
+                 "[pipeline] no weight stashing with timetable '{}'{}; leave it out, or use async alone",
+                 spec.kind, spec.vertical_sync ? " and vertical sync, whose versions are stashed" : "");
   return row->applicable == nullptr ? Status() : row->applicable(spec);
 }
 

@@ -37,6 +37,9 @@ struct TimetableSpec {
   int update_every = 0;
   // async: all stages read the same version of the weights for a micro-batch.
   bool vertical_sync = false;
+  // async: B and W read the weights that F has read, of which older versions are kept. Else F, B and W each
+  // read the newest.
+  bool weight_stashing = true;
 
   int chain() const { return stages * virtual_stages; }
   int stage_of(int virtual_stage) const { return virtual_stage % stages; }
@@ -77,7 +80,7 @@ struct TimetableRow {
   int receives_ahead;
   // Versions of the weights of a virtual stage that must exist at a time.
   int (*weight_versions)(const TimetableSpec& spec, int stage);
-  // F and B of the micro-batch read the weights after so many updates.
+  // F of the micro-batch reads the weights after so many updates; so do B and W, with weight stashing.
   int (*version_read)(const TimetableSpec& spec, int stage, int micro_batch);
   // Micro-batches between two updates.
   int (*update_every)(const TimetableSpec& spec);

@@ -90,7 +90,8 @@ class StageCheck {
       return refused(stage_, "{} makes {} micro-batches in flight, expected at most {}", a.to_text(),
                      in_flight_, in_flight_allowed_);
     const int version = row_.version_read(spec_, stage_, a.micro_batch);
-    if (version > c.updates)
+    // Weights that are not stashed are there in one version only.
+    if (version > c.updates || (!spec_.weight_stashing && version < c.updates))
       return refused(stage_, "{} reads the weights after {} updates, and there were {}", a.to_text(), version,
                      c.updates);
     return {};
@@ -105,7 +106,7 @@ class StageCheck {
     ++c.updates;
     // Versions stand in the order of the micro-batches that read them: from the oldest unfinished one's to
     // the newest.
-    if (c.weights == spec_.micro_batches) return {};
+    if (c.weights == spec_.micro_batches || !spec_.weight_stashing) return {};
     const int oldest = std::min(row_.version_read(spec_, stage_, c.weights), c.updates);
     if (const int versions = c.updates - oldest + 1; versions > row_.weight_versions(spec_, stage_))
       return refused(stage_, "{} makes {} versions of weights, expected at most {}", a.to_text(), versions,
