@@ -206,6 +206,46 @@ Result<std::vector<std::string>> early_gradients(const Graph& graph, const paral
   return early;
 }
 
+// B and W that follow each other directly: what W makes is made in B, so that nothing lives between them. The
+// graph is lowered as if they were two, hence timetables that split them have the same bits.
+void run_as_one(std::vector<std::vector<std::string>>& phases) {
+  std::vector<std::string>& both = phases[kBackwardPhase];
+  both.insert(both.end(), phases[kWeightsPhase].begin(), phases[kWeightsPhase].end());
+  phases[kWeightsPhase].clear();
+}
+
+// What gradients of weights alone need, also where B makes them.
+cost::OpCost cost_of_weights(const Graph& graph) {
+  std::vector<bool> needed(static_cast<std::size_t>(graph.size()), false), back = needed;
+  for (const auto& [name, v] : graph.outputs())
+    (name.starts_with("grad:") ? needed : back)[static_cast<std::size_t>(v.node)] = true;
+  const graph::ValueMap<graph::Value> roots = graph::storage_roots(graph);
+  cost::OpCost cost;
+  for (std::int32_t i = graph.size() - 1; i >= 0; --i) {
+    const auto at = static_cast<std::size_t>(i);
+    for (const graph::Value v : graph.node(i).inputs) {
+      const auto from = static_cast<std::size_t>(v.node);
+      back[from] = back[from] || back[at];
+      needed[from] = needed[from] || needed[at];
+    }
+    if (needed[at] && !back[at] && !graph::is_free(graph, i, roots)) cost += graph::node_cost(graph, i);
+  }
+  return cost;
+}
+
+void note_costs(const StageSegment& segment, SegmentCost& cost) {
+  cost.work = std::make_shared<const PhaseWork>(phase_work(*segment.train));
+  for (int phase = 0; phase < kNumTrainPhases; ++phase) cost.phases[phase] = segment.train->phase_cost(phase);
+  if (!segment.outputs[kWeightsPhase].empty()) return;
+  cost::OpCost& both = cost.phases[kBackwardPhase];
+  const cost::OpCost weights = cost_of_weights(segment.train->graph());
+  cost.phases[kWeightsPhase] = weights;
+  both.flops -= weights.flops;
+  both.bytes -= weights.bytes;
+  both.work -= weights.work;
+  both.depth -= weights.depth;
+}
+
 exec::CompileOptions phased(exec::CompileOptions options, const std::vector<std::vector<std::string>>& phases,
                             const std::vector<std::string>& early) {
   options.phases = phases;
@@ -281,7 +321,12 @@ struct SegmentCompiler {
       TR_ASSIGN_OR_RETURN(fast, graph::reread_variables(fast, segment.forward));
     }
     StageSegment out{g, nullptr, nullptr, buckets_of(plan, g), {}, target.phases};
-    TR_ASSIGN_OR_RETURN(out.early, early_gradients(fast, segment));
+    TR_ASSIGN_OR_RETURN(const parallel::TimetableRow* row, parallel::find_timetable_row(plan.pipeline));
+    if (row->splits_weights) {
+      TR_ASSIGN_OR_RETURN(out.early, early_gradients(fast, segment));
+    } else {
+      run_as_one(out.outputs);
+    }
     TR_ASSIGN_OR_RETURN(out.train, exec::compile(fast, phased(kernels, out.outputs, out.early)));
     for (const std::string& input : out.train->inputs_of_phase(kForwardPhase))
       TR_CHECK(!input.starts_with("back:"), "forward of segment {} reads the gradient '{}'", g, input);
@@ -583,9 +628,7 @@ Status compile_stages(const job::Job& job, const PrepareOptions& options, const 
                         compiler.compile(g, train.segments[at], eval.segments[at].graph));
     note_kernels(segment.train, stages->kernels);
     note_kernels(segment.eval, stages->kernels);
-    for (int phase = 0; phase < kNumTrainPhases; ++phase)
-      cost.phases[phase] = segment.train->phase_cost(phase);
-    cost.work = std::make_shared<const PhaseWork>(phase_work(*segment.train));
+    note_costs(segment, cost);
     cost.sent_bytes = crossing_bytes(train, g);
     if (options.like == nullptr) stages->costs.push_back(cost);
     if (is_own) stages->segments.push_back(std::move(segment));
@@ -603,9 +646,7 @@ Status keep_less(const exec::CompileOptions& kernels, std::size_t segment, std::
   TR_ASSIGN_OR_RETURN(const Graph less,
                       graph::recompute_between(own.train->graph(), own.outputs, save_bytes));
   TR_ASSIGN_OR_RETURN(own.train, exec::compile(less, phased(kernels, own.outputs, own.early)));
-  SegmentCost& cost = stages->costs[static_cast<std::size_t>(own.index)];
-  for (int phase = 0; phase < kNumTrainPhases; ++phase) cost.phases[phase] = own.train->phase_cost(phase);
-  cost.work = std::make_shared<const PhaseWork>(phase_work(*own.train));
+  note_costs(own, stages->costs[static_cast<std::size_t>(own.index)]);
   out.stages = std::move(stages);
   return {};
 }
@@ -778,17 +819,33 @@ parallel::TimetableTimes pipeline_times(const Prepared& prepared, const cost::Ra
   times.phases.resize(static_cast<std::size_t>(spec.chain()));
   std::vector<double> sent(times.phases.size(), 0);
   const int threads = prepared.plan.shard_threads;
+  const auto row = parallel::find_timetable_row(spec.kind);
+  const bool splits = !row.ok() || (*row)->splits_weights;
   for (std::size_t g = 0; g < stages.costs.size(); ++g) {
     const auto v = static_cast<std::size_t>(stages.virtual_stage_of(static_cast<std::int32_t>(g)));
     const SegmentCost& cost = stages.costs[g];
-    const auto seconds = [&](int phase) {
+    const cost::OpCost(&phases)[kNumTrainPhases] = cost.phases;
+    const auto seconds = [&](const cost::OpCost& of, int phase) {
       const auto p = static_cast<std::size_t>(phase);
-      return rates.seconds(cost.phases[phase], cost.work->phases[p], threads, cost.work->strands[p]).seconds;
+      return rates.seconds(of, cost.work->phases[p], threads, cost.work->strands[p]).seconds;
     };
     const StageExtras extras = stage_extras(prepared, static_cast<std::int32_t>(g), rates);
-    times.phases[v].forward += seconds(kForwardPhase);
-    times.phases[v].backward += seconds(kBackwardPhase);
-    times.phases[v].weights += seconds(kWeightsPhase) + extras.add_seconds;
+    times.phases[v].forward += seconds(phases[kForwardPhase], kForwardPhase);
+    if (splits) {
+      times.phases[v].backward += seconds(phases[kBackwardPhase], kBackwardPhase);
+      times.phases[v].weights += seconds(phases[kWeightsPhase], kWeightsPhase);
+    } else {  // one program, of which each has its part
+      cost::OpCost both = phases[kBackwardPhase];
+      both += phases[kWeightsPhase];
+      const auto plain = [&](int phase) {
+        return to_seconds(cost::compute_time(phases[phase], rates.machine, threads));
+      };
+      const double all = seconds(both, kBackwardPhase), b = plain(kBackwardPhase), w = plain(kWeightsPhase);
+      const double part = b + w > 0 ? b / (b + w) : 1;
+      times.phases[v].backward += part * all;
+      times.phases[v].weights += (1 - part) * all;
+    }
+    times.phases[v].weights += extras.add_seconds;
     sent[v] = cost.sent_bytes;  // the last one's
   }
   add_copies(prepared, sent, rates, times);

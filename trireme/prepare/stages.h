@@ -14,7 +14,8 @@
 
 namespace trireme::prepare {
 
-// Phases of a segment's train graph: runs of its Executions, in the words of timetables.
+// Phases of a segment's train graph: runs of its Executions, in the words of timetables. Where a timetable
+// does not split W from B, B makes the gradients of weights too, and W does nothing.
 inline constexpr int kForwardPhase = 0, kBackwardPhase = 1, kWeightsPhase = 2, kNumTrainPhases = 3;
 
 // A segment of a rank: forward, backward and gradients of weights in the train graph, forward in the other.

@@ -10,6 +10,8 @@
 #include "trireme/job/job_options.h"
 #include "trireme/job/roles.h"
 #include "trireme/prepare/memory_estimate.h"
+#include "trireme/prepare/prepare.h"
+#include "trireme/prepare/stages.h"
 
 namespace trireme::train::testing {
 namespace {
@@ -81,6 +83,64 @@ TEST(PipelineMemory, CountsTheSumsOfBatchesWhereBatchesGrow) {
   EXPECT_NEAR(
       static_cast<double>(measured_bytes(job, few_digits(1024, 64))) / predicted_without_checkpoints(job), 1,
       0.05);
+}
+
+// The first stage.
+std::shared_ptr<const prepare::Prepared> prepared_stage(const job::Job& job) {
+  prepare::PrepareOptions options;
+  options.stages = job::stages_of(job);
+  return *prepare::prepare(job, kDigits, options);
+}
+
+// What the gradients of weights are made of waits for W only where W is not directly behind B.
+TEST(PipelineMemory, NothingIsKeptFromBackwardToWeightsWhereTheTwoAreOneAction) {
+  const auto prepared = [](const char* timetable) {
+    job::Job job = normed_job(timetable);
+    job.options.set(job::kSegments.name, std::int64_t{2});
+    job.parallel.mesh = "data=1";  // both segments are here
+    job::take_workers_of_mesh(job, false);
+    return prepared_stage(job);
+  };
+  const auto split = prepared("zb-h1");
+  for (const char* timetable : {"gpipe", "1f1b"}) {
+    const auto joined = prepared(timetable);
+    std::int64_t kept = 0, kept_by_split = 0;
+    for (std::size_t s = 0; s < joined->stages->segments.size(); ++s) {
+      const prepare::StageSegment &now = joined->stages->segments[s], &then = split->stages->segments[s];
+      kept += now.train->arena_bytes();
+      kept_by_split += then.train->arena_bytes();
+      EXPECT_TRUE(now.early.empty());
+      const auto flops = [](const prepare::StageSegment& segment, int phase) {
+        return segment.train->phase_cost(phase).flops;
+      };
+      EXPECT_GT(flops(then, prepare::kWeightsPhase), 0);
+      EXPECT_EQ(flops(now, prepare::kWeightsPhase), 0);
+      EXPECT_EQ(flops(now, prepare::kForwardPhase), flops(then, prepare::kForwardPhase));
+      EXPECT_EQ(flops(now, prepare::kBackwardPhase),
+                flops(then, prepare::kBackwardPhase) + flops(then, prepare::kWeightsPhase));
+    }
+    EXPECT_LT(kept, kept_by_split) << timetable;
+  }
+}
+
+// Versions of weights are the only difference.
+TEST(PipelineMemory, WithoutStashingNoOlderWeightsAreHeld) {
+  const auto data = few_digits(1024, 64);
+  job::Job job = normed_job("async");
+  job.train.logical_shards = 0;
+  const std::vector<std::int64_t> stashed = predicted(job);
+  const double measured = static_cast<double>(measured_bytes(job, data));
+  job.options.set(job::kWeightStashing.name, false);
+  const std::vector<std::int64_t> newest = predicted(job);
+  ASSERT_EQ(stashed.size(), 2U);
+  const auto prepared = prepared_stage(job);
+  std::int64_t version = 0;
+  for (const plan::Bucket& b : prepared->plan.buckets) version += 4 * b.num_elems;
+  EXPECT_GT(version, 100'000);
+  EXPECT_EQ(stashed[0] - newest[0], version);
+  EXPECT_EQ(stashed[1], newest[1]);
+  EXPECT_NEAR(measured - static_cast<double>(measured_bytes(job, data)), static_cast<double>(version),
+              0.05 * static_cast<double>(version));
 }
 
 TEST(PipelineMemory, UnderALimitValuesAreComputedAgainAndTheBitsAreTheSame) {
