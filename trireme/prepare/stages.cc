@@ -262,10 +262,14 @@ exec::CompileOptions phased(exec::CompileOptions options, const std::vector<std:
   return options;
 }
 
+// One phase: what it needs is in scratch memory, which segments share, as they are evaluated one by one.
 Result<Compiled> compile_eval(const job::Job& job, const Graph& graph, exec::CompileOptions options) {
   TR_ASSIGN_OR_RETURN(const Graph fast, lower::faster_graph({job.train.precision, nullptr}, graph));
-  for (const auto& [name, v] : fast.outputs())
+  options.phases.resize(1);
+  for (const auto& [name, v] : fast.outputs()) {
+    options.phases[0].push_back(name);
     if (name.starts_with("over:")) options.bound.push_back(name);
+  }
   return exec::compile(fast, std::move(options));
 }
 
@@ -761,6 +765,7 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
                                  : bucket.num_elems;
   };
   out.gradients = 4 * stages.written_elems;
+  std::int64_t eval_scratch = 0;
   for (std::size_t s = 0; s < stages.segments.size(); ++s) {
     const StageSegment& own = stages.segments[s];
     const std::int32_t v = stages.virtual_stage_of(own.index);
@@ -773,6 +778,7 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
       out.gradients += 4 * (written + summed(bucket) * (is_coded ? run.count : counter.num_vectors));
     }
     out.evaluation += own.eval->arena_bytes();
+    eval_scratch = std::max(eval_scratch, own.eval->scratch_bytes());
     const bool begins = s == 0 || stages.virtual_stage_of(stages.segments[s - 1].index) != v;
     if (!begins) continue;
     std::int32_t last = own.index;
@@ -780,6 +786,7 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
       if (stages.virtual_stage_of(more.index) == v) last = more.index;
     out.kept += most[v] * bytes_between(stages.train, own.index, last);
   }
+  out.evaluation += eval_scratch;
   for (std::size_t b = 0; b < plan.buckets.size(); ++b)
     if (plan.buckets[b].segments.size() > 1)
       for (const std::int32_t g : plan.buckets[b].segments)

@@ -1,5 +1,7 @@
 #include "trireme/engine/stage/stage_evaluator.h"
 
+#include <algorithm>
+
 #include "trireme/data/prefetch.h"
 #include "trireme/tensor/host_zeros.h"
 
@@ -35,10 +37,20 @@ Status StageEvaluator::make_values() {
 }
 
 Status StageEvaluator::make_executions() {
+  std::size_t bytes = 1;
+  for (const prepare::StageSegment& s : stages().segments)
+    bytes = std::max(bytes, static_cast<std::size_t>(s.eval->scratch_bytes()));
+  Buffer scratch;  // of whoever runs
+  if (rt_.is_phantom()) {
+    scratch = Buffer::phantom(phantom_device(), bytes);
+  } else {
+    TR_ASSIGN_OR_RETURN(scratch, cpu_device().allocate(bytes));
+  }
   for (const prepare::StageSegment& s : stages().segments) {
     exec::ExecutionOptions options;
     options.variables = o_.variables;
     options.host_ops = o_.host_ops;
+    options.scratch = scratch;
     const auto& crossings = stages().eval;
     for (std::size_t i = 0; i < crossings.size(); ++i)
       if (crossings[i].from == s.index) options.bindings[crossings[i].name] = values_[i];

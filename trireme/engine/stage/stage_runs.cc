@@ -332,7 +332,7 @@ Status StageRuns::look_at_loss(const Turn& turn, const exec::Execution& executio
 // What the phase reads has come from them, and what it writes is theirs no more.
 Task<Status> StageRuns::wait_for_replicas(const Turn& turn, const prepare::StageSegment& segment) {
   const TimeNs began = rt_.now();
-  if (turn.action.phase == Phase::kWeights) TR_CO_RETURN_IF_ERROR(co_await gradients_.make_room(segment));
+  if (turn.action.phase == writes_gradients()) TR_CO_RETURN_IF_ERROR(co_await gradients_.make_room(segment));
   if (weights_ != nullptr) TR_CO_RETURN_IF_ERROR(co_await weights_->take());
   if (rt_.now() > began)
     o_.trace->note(fmt::format("wait for replicas, {}", turn.action.to_text()), "wait",
@@ -364,7 +364,7 @@ Task<Status> StageRuns::run_phase(const Turn& turn, const prepare::BatchTensors&
     }
     if (weights_ != nullptr) weights_->give_back();
     // Before another segment writes there.
-    if (phase == Phase::kWeights && o_.prepared->deals_shards)
+    if (phase == writes_gradients() && o_.prepared->deals_shards)
       TR_CO_RETURN_IF_ERROR(co_await add_gradients(turn, s));
     if (phase == Phase::kForward) TR_CO_RETURN_IF_ERROR(look_at_loss(turn, execution, segment));
   }

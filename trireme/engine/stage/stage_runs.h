@@ -107,6 +107,10 @@ class StageRuns {
   };
   const prepare::Stages& stages() const { return *o_.prepared->stages; }
   Place& place_of(const Turn& turn) { return own_[turn.own].places[turn.place]; }
+  // Where W follows B the two are one (prepare/stages.h), and backward writes all.
+  parallel::Phase writes_gradients() const {
+    return row_->splits_weights ? parallel::Phase::kWeights : parallel::Phase::kBackward;
+  }
   bool never_drains() const { return run_.versions != nullptr; }
   // Micro-batches of a pipeline that never drains are numbered over the run.
   std::int64_t step_of(int micro_batch) const;
