@@ -42,6 +42,24 @@ TEST(CallBook, CountsTurnsOfCallsWithOneName) {
   EXPECT_EQ(start(book, 5, 10, a).turn, first.turn);
 }
 
+TEST(CallBook, KnowsWhetherThePlaceHadAnotherCallInTheStepBefore) {
+  CallBook book;
+  const CallShape sum = shape_of(Kind::kAllreduce, 8), other = shape_of(Kind::kBroadcast, 8);
+  const auto is_new = [&](std::uint16_t slot, std::uint32_t step, const CallShape& s) {
+    const net::CallId id = start(book, slot, step, s);
+    const bool found = book.find_call(id)->is_new;
+    book.ended(id);
+    return found;
+  };
+  EXPECT_FALSE(is_new(1, 0, sum)) << "nothing was before";
+  EXPECT_FALSE(is_new(1, 0, other)) << "another turn of the same step";
+  EXPECT_FALSE(is_new(2, 0, other)) << "another slot";
+  EXPECT_FALSE(is_new(1, 1, sum));
+  EXPECT_TRUE(is_new(1, 1, sum)) << "the second turn was another call";
+  EXPECT_TRUE(is_new(2, 4, sum)) << "steps between had none";
+  EXPECT_FALSE(is_new(2, 5, sum)) << "of the latest step before";
+}
+
 TEST(CallBook, DigestTellsApartWhatMessagesDoNot) {
   CallBook book;
   CallShape near = shape_of(Kind::kBroadcast, 4, 1), far = shape_of(Kind::kBroadcast, 4, 65);

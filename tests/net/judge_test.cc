@@ -225,6 +225,31 @@ TEST(Judge, TwoThatDifferAreUndecidedAndTheAccusedOrElseTheHigherIsBlamed) {
   EXPECT_EQ(v.reason, "mismatched call: rank 0 called call 7, rank 1 called call 8");
 }
 
+// Steps repeat their calls: who alone does something new is the one that is wrong.
+TEST(Judge, OfTwoThatDifferTheOneThatCalledSomethingElseInTheStepBeforeIsBlamed) {
+  const std::vector<Disagreement> reports{{1, 0, "op", "why"}};
+  for (const int wrong : {0, 1}) {
+    std::vector<CallClass> classes{way(7, {0}), way(8, {1})};
+    classes[static_cast<std::size_t>(wrong)].num_new = 1;
+    for (const auto& told : {reports, {}}) {
+      const Verdict v = judge_calls(classes, told);
+      EXPECT_EQ(v.culprit, wrong);
+      EXPECT_EQ(v.reason, fmt::format("mismatched call: rank {} called call {}, rank {} called call {}",
+                                      wrong, 7 + wrong, 1 - wrong, 8 - wrong));
+    }
+    classes[static_cast<std::size_t>(1 - wrong)].num_new = 1;
+    EXPECT_EQ(judge_calls(classes, reports).culprit, 0) << "new to both: the first step of something";
+  }
+  std::vector<CallClass> pairs{way(7, {0, 3}), way(8, {1, 2})};
+  pairs[0].num_new = 2;
+  EXPECT_EQ(judge_calls(pairs, {}).culprit, 0);
+  pairs[0].num_new = 1;
+  EXPECT_EQ(judge_calls(pairs, {}).culprit, 3) << "one of them did so before";
+  std::vector<CallClass> many{way(7, {0}), way(8, {1, 2})};
+  many[1].num_new = 2;
+  EXPECT_EQ(judge_calls(many, {}).culprit, 0) << "more know better than one that changed nothing";
+}
+
 TEST(Judge, ACallThatOneRankMadeAloneNamesItsOperation) {
   const std::vector<CallClass> classes{way(kNotMade, {0, 1, 3}, ""), way(8, {2}, "barrier extra")};
   const Verdict v = judge_calls(classes, {});

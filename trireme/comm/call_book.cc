@@ -111,12 +111,26 @@ std::optional<net::CallRecord> CallBook::find_call(const net::CallId& id) const 
   for (const Entry& e : entries_)
     if (e.serial != 0 && e.id == id && (found == nullptr || e.serial > found->serial)) found = &e;
   if (found == nullptr) return std::nullopt;
+  const Entry* const before = last_before(*found);
+  const std::uint64_t digest = digest_of(found->fingerprint, found->shape);
   return net::CallRecord{id,
                          found->fingerprint,
-                         digest_of(found->fingerprint, found->shape),
+                         digest,
                          found->serial,
                          found->operation,
-                         in_words(found->shape)};
+                         in_words(found->shape),
+                         before != nullptr && digest_of(before->fingerprint, before->shape) != digest};
+}
+
+// The call of the same place in the latest step before, if it is still known. Steps repeat their calls.
+const CallBook::Entry* CallBook::last_before(const Entry& call) const {
+  const Entry* before = nullptr;
+  for (const Entry& e : entries_)
+    if (e.serial != 0 && e.serial < call.serial && e.id.group == call.id.group && e.id.slot == call.id.slot &&
+        e.id.turn == call.id.turn && e.id.step != call.id.step &&
+        (before == nullptr || e.serial > before->serial))
+      before = &e;
+  return before;
 }
 
 std::optional<net::CallMark> CallBook::latest_call(std::uint16_t group, std::uint16_t slot,

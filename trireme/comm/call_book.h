@@ -68,6 +68,7 @@ class CallBook final : public net::CallLog {
     std::uint32_t step = 0, turn = 0;
   };
   static constexpr std::size_t kNearSlots = 64;
+  const Entry* last_before(const Entry& call) const;
 
   std::vector<std::uint16_t> groups_, dead_;
   std::vector<Entry> entries_;

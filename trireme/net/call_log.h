@@ -37,6 +37,7 @@ struct CallRecord {
   std::uint64_t serial = 0;       // grows with every call of this rank
   std::string operation;          // "allreduce bucket 0, step 17"
   std::string words;              // "allreduce of 100 f32 (sum, ring)"
+  bool is_new = false;            // this rank's call in its place in the step before was another one
 };
 
 struct CallMark {

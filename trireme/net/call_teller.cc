@@ -31,6 +31,7 @@ void CallTeller::compare(const CallId& id) {
     m.digest = record->digest;
     m.operation = std::move(record->operation);
     m.reason = std::move(record->words);
+    if (record->is_new) m.code = Code::kMismatch;
   } else {
     m.digest = left_ ? kNotMade : kNotYet;
     m.reason = "nothing";

@@ -22,7 +22,7 @@ enum class ControlType : std::uint8_t {
   kProbe = 8,      // coordinator -> rank: send a heartbeat now
   kCompare = 9,    // coordinator -> rank: say how you made the call (call, turn), now or when you make it
   kCall = 10,  // rank -> coordinator: call, turn, digest, progress (its serial number), operation, reason (in
-               // words)
+               // words), code (kMismatch: in the step before this rank called something else there)
   kLost = 11,  // coordinator -> rank: `peer` is lost and the others go on; code, operation, reason
 };
 

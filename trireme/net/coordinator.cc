@@ -231,9 +231,11 @@ void Coordinator::call_told(int rank, const ControlMessage& m) {
   if (same != nullptr) {
     same->ranks.push_back(rank);
     same->serials.push_back(m.progress);
+    same->num_new += m.code == Code::kMismatch ? 1 : 0;
     return;
   }
   c.classes.push_back({m.digest, m.operation, m.reason, {rank}, {m.progress}, {}});
+  c.classes.back().num_new = m.code == Code::kMismatch ? 1 : 0;
   if (c.classes.size() > 1) open_mismatch_window();
 }
 

@@ -274,13 +274,31 @@ bool is_undecided(std::span<const CallClass> classes) {
                      [&](const CallClass& c) { return c.ranks.size() == classes.front().ranks.size(); });
 }
 
+namespace {
+
+// Steps repeat their calls, so that among ways of equally many ranks the one is wrong that is new to all that
+// made it, where the others are new to nobody.
+const CallClass* changed_alone(std::span<const CallClass> classes) {
+  const CallClass* found = nullptr;
+  for (const CallClass& c : classes) {
+    if (c.num_new == 0) continue;
+    if (found != nullptr || c.num_new < c.ranks.size()) return nullptr;
+    found = &c;
+  }
+  return found;
+}
+
+}  // namespace
+
 Verdict judge_calls(std::span<const CallClass> classes, std::span<const Disagreement> reports,
                     const RankNames& names) {
   TR_CHECK(classes.size() > 1, "nobody disagrees");
   const auto fewer = [](const CallClass& a, const CallClass& b) { return a.ranks.size() < b.ranks.size(); };
   const CallClass* odd = &*std::min_element(classes.begin(), classes.end(), fewer);
+  const CallClass* const changed = is_undecided(classes) ? changed_alone(classes) : nullptr;
+  if (changed != nullptr) odd = changed;
   int culprit = *std::min_element(odd->ranks.begin(), odd->ranks.end());
-  if (is_undecided(classes)) {
+  if (is_undecided(classes) && changed == nullptr) {
     const auto blame = [&](int rank) {
       return std::pair(std::count_if(reports.begin(), reports.end(),
                                      [&](const Disagreement& d) { return d.accused == rank; }),

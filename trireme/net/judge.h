@@ -47,6 +47,7 @@ struct CallClass {
   std::vector<int> ranks;
   std::vector<std::uint64_t> serials = {};  // of each of them: which of its calls this is
   std::vector<int> missing = {};            // members of the group that have not made it
+  std::size_t num_new = 0;                  // ranks that called something else there in the step before
 };
 
 // Follows who waits for whom from `start`, over ranks that stand still for `deadline`. A chain that ends at a
@@ -76,8 +77,10 @@ std::optional<Verdict> judge_lone_caller(std::span<const CallClass> calls,
 
 // No way of making the call is rarer than another: who is wrong cannot be known (yet).
 bool is_undecided(std::span<const CallClass> classes);
-// The lowest rank of the rarest way. Undecided: whom the reports accuse most, then the highest rank. Names
-// the operation of the most frequent way, and what both called. Precondition: two classes at least.
+// The lowest rank of the rarest way. Undecided: where the ranks of one way alone called something else in the
+// step before, and all others what they did then, that way; else whom the reports accuse most, then the
+// highest rank. Names the operation of the most frequent way, and what both called. Precondition: two classes
+// at least.
 Verdict judge_calls(std::span<const CallClass> classes, std::span<const Disagreement> reports,
                     const RankNames& names = {});
 
