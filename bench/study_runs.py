@@ -27,7 +27,7 @@ class Run:
                 out, err = process.communicate(timeout=timeout)
                 sent = hosts.sent()
             if process.returncode != 0:
-                return None, f"code {process.returncode}: {(err.strip().splitlines() or ['no message'])[-1]}"
+                return None, f"code {process.returncode}: {' | '.join(err.strip().splitlines()[-4:]) or 'no message'}"
             return dict(self.parse(out), **sent, bench_seconds=round(time.monotonic() - begin, 2), bench_command=self.name), None
         except subprocess.TimeoutExpired:
             kill(process)
