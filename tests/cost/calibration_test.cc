@@ -12,6 +12,7 @@ Calibration example() {
   c.host = "oar";
   c.date = "2026-01-31T12:00:00Z";
   c.machine.cores = 4;
+  c.busy = {{1, 50e9, 10e9}, {4, 40e9, 20e9}};
   c.reduce_seconds_per_byte = 1e-10;
   c.reduce_spread = 0.02;
   TransportCalibration shm;
@@ -39,9 +40,11 @@ TEST(Calibration, FilesFromBeforeOpTimesHaveNone) {
   Json json = to_json(example());
   json["version"] = 1;
   json.erase("op_times");
+  json.erase("busy");
   const Result<Calibration> read = load_calibration(json.dump(), "calibration.json");
   ASSERT_TRUE(read.ok()) << read.status().to_string();
   EXPECT_TRUE(read->op_times.is_empty());
+  EXPECT_EQ(read->find_busy(1), nullptr);
   EXPECT_TRUE(read->ignored.empty());
 }
 
@@ -71,6 +74,11 @@ TEST(Calibration, FilesThatMakeNoSenseAreRefusedWithANextStep) {
   refused("host", Json(), "'host' is missing");
   refused("reduce_seconds_per_byte", 0, "expected more than 0");
   refused("machine", Json::object(), "is missing");
+  Json busy = to_json(example())["busy"];
+  busy[1]["cores"] = 1;
+  refused("busy", busy, "expected more cores than 1");
+  busy[1] = {{"cores", 4}, {"flops_per_second_per_core", 0}, {"bytes_per_second", 1}};
+  refused("busy", busy, "rates above 0");
   refused("transports",
           Json::array({to_json(example())["transports"][0], to_json(example())["transports"][0]}), "twice");
   Json bad_link = to_json(example())["transports"];

@@ -40,6 +40,18 @@ TEST(HostRates, RanksOfOneHostShareItsMemory) {
   EXPECT_EQ(of(&c, "shm", 16, 1).machine.flops_per_second_per_core, 100e9);
 }
 
+TEST(HostRates, AreThoseOfAsManyBusyCoresWhereThatWasMeasured) {
+  Calibration c = measured();
+  c.busy = {{1, 100e9, 12e9}, {2, 90e9, 22e9}, {16, 60e9, 64e9}};
+  EXPECT_EQ(of(&c, "shm", 1, 1).machine.flops_per_second_per_core, 100e9);
+  EXPECT_EQ(of(&c, "shm", 2, 1).machine.flops_per_second_per_core, 90e9);
+  EXPECT_EQ(of(&c, "shm", 2, 1).machine.bytes_per_second, 11e9);
+  EXPECT_EQ(of(&c, "shm", 1, 4).machine.flops_per_second_per_core, 60e9) << "the next one that was measured";
+  EXPECT_EQ(of(&c, "shm", 1, 4).machine.bytes_per_second, 48e9) << "no more than four cores copy alone";
+  EXPECT_EQ(of(&c, "shm", 64, 1).machine.flops_per_second_per_core, 60e9);
+  EXPECT_EQ(of(&c, "shm", 64, 1).machine.bytes_per_second, 4e9);
+}
+
 TEST(HostRates, MoreRanksThanCoresTakeTurns) {
   const Calibration c = measured();
   EXPECT_EQ(of(&c, "shm", 16, 1).machine.speed, 1);

@@ -33,6 +33,9 @@ void print_calibration(const cost::Calibration& c) {
       "GFLOP/s, {} per op; all cores copy {:.3g} GB/s\n",
       1e-9 / c.reduce_seconds_per_byte, 100 * c.reduce_spread, m.bytes_per_second * 1e-9,
       m.flops_per_second_per_core * 1e-9, format_duration(m.op_overhead_ns), c.host_bytes_per_second * 1e-9));
+  for (const cost::BusyCores& b : c.busy)
+    print(fmt::format("{:>3} busy: {:.3g} GFLOP/s each, copy {:.3g} GB/s in all\n", b.cores,
+                      b.flops_per_second_per_core * 1e-9, b.bytes_per_second * 1e-9));
   print(fmt::format("\n{:<10}{:>12}{:>12}{:>13}{:>14}{:>14}{:>11}{:>9}\n", "transport", "latency", "blocking",
                     "per message", "bandwidth", "peer memory", "fit error", "spread"));
   for (const cost::TransportCalibration& t : c.transports) {

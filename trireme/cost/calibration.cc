@@ -72,12 +72,36 @@ Result<TransportCalibration> transport_from_json(const Json& json) {
   return t;
 }
 
+Status take_busy(const Json& json, Calibration& c) {
+  for (const Json& row : json) {
+    BusyCores b;
+    TR_ASSIGN_OR_RETURN(b.cores, json_get<int>(row, "cores"));
+    TR_ASSIGN_OR_RETURN(b.flops_per_second_per_core, json_get<double>(row, "flops_per_second_per_core"));
+    TR_ASSIGN_OR_RETURN(b.bytes_per_second, json_get<double>(row, "bytes_per_second"));
+    const int before = c.busy.empty() ? 0 : c.busy.back().cores;
+    if (b.cores <= before || !(b.flops_per_second_per_core > 0) || !(b.bytes_per_second > 0))
+      return error(
+          Code::kInvalid,
+          "[cost] busy: {} cores with {} flops and {} bytes per second: expected more cores than {}, "
+          "and rates above 0",
+          b.cores, b.flops_per_second_per_core, b.bytes_per_second, before);
+    c.busy.push_back(b);
+  }
+  return {};
+}
+
 }  // namespace
 
 const TransportCalibration* Calibration::find(std::string_view transport) const {
   for (const TransportCalibration& t : transports)
     if (t.transport == transport) return &t;
   return nullptr;
+}
+
+const BusyCores* Calibration::find_busy(int cores) const {
+  for (const BusyCores& b : busy)
+    if (b.cores >= cores) return &b;
+  return busy.empty() ? nullptr : &busy.back();
 }
 
 Result<LineFit> fit_line(const std::vector<TimedSize>& points) {
@@ -133,11 +157,17 @@ Result<CommModel> comm_model(const Calibration& calibration, std::string_view tr
 Json to_json(const Calibration& c) {
   Json transports = Json::array();
   for (const TransportCalibration& t : c.transports) transports.push_back(to_json(t));
+  Json busy = Json::array();
+  for (const BusyCores& b : c.busy)
+    busy.push_back({{"cores", b.cores},
+                    {"flops_per_second_per_core", b.flops_per_second_per_core},
+                    {"bytes_per_second", b.bytes_per_second}});
   return {{"version", kVersion},
           {"host", c.host},
           {"date", c.date},
           {"machine", to_json(c.machine)},
           {"host_bytes_per_second", c.host_bytes_per_second},
+          {"busy", busy},
           {"reduce_seconds_per_byte", c.reduce_seconds_per_byte},
           {"reduce_spread", c.reduce_spread},
           {"transports", transports},
@@ -160,6 +190,7 @@ Result<Calibration> calibration_from_json(const Json& json) {
   if (!(c.host_bytes_per_second >= 0))
     return error(Code::kInvalid, "[cost] host_bytes_per_second is {}: expected 0 or more",
                  c.host_bytes_per_second);
+  if (json.contains("busy")) TR_RETURN_IF_ERROR(take_busy(json["busy"], c));
   TR_ASSIGN_OR_RETURN(c.reduce_seconds_per_byte, json_get<double>(json, "reduce_seconds_per_byte"));
   TR_ASSIGN_OR_RETURN(c.reduce_spread, json_get<double>(json, "reduce_spread"));
   if (!(c.reduce_seconds_per_byte > 0))

@@ -35,12 +35,21 @@ struct TransportCalibration {
   std::vector<TimedSize> measured;
 };
 
+// So many cores that computed at the same time.
+struct BusyCores {
+  int cores = 1;
+  double flops_per_second_per_core = 0;
+  double bytes_per_second = 0;  // that all of them copy together
+  friend bool operator==(const BusyCores&, const BusyCores&) = default;
+};
+
 struct Calibration {
   std::string host;
   std::string date;      // "2026-01-31T12:00:00Z"
   MachineModel machine;  // rates of one core, its copying included
   // Rates of all cores at once; 0: not measured (files of older versions).
   double host_bytes_per_second = 0;
+  std::vector<BusyCores> busy = {};  // 1, 2, 4... all cores; empty: not measured (files of older versions)
   double reduce_seconds_per_byte = 0;
   double reduce_spread = 0;
   std::vector<TransportCalibration> transports;
@@ -48,6 +57,8 @@ struct Calibration {
   std::vector<std::string> ignored = {};  // what of the file makes no sense and was left out
 
   const TransportCalibration* find(std::string_view transport) const;  // null: not measured
+  // The least number of busy cores that was measured of those from `cores` on, or the most; null: none was.
+  const BusyCores* find_busy(int cores) const;
 };
 
 // seconds(n) = fixed + per_byte n, both kept at or above 0, with the least sum of relative errors (least

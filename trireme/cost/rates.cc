@@ -45,6 +45,15 @@ Rates host_rates(const Calibration* calibration, const HostShare& share) {
     rates.op_times = std::make_shared<OpTimes>(calibration->op_times);
   // Nobody has more than a core's rate per thread, and all together no more than the memory gives.
   if (whole > 0) rates.machine.bytes_per_second = std::min(one_core * rates.machine.cores, whole / busy);
+  // Cores that are busy at the same time have lower clocks, and less of the caches each.
+  const BusyCores* const measured =
+      calibration != nullptr ? calibration->find_busy(std::min(host_cores, busy * rates.machine.cores))
+                             : nullptr;
+  if (measured != nullptr) {
+    rates.machine.flops_per_second_per_core = measured->flops_per_second_per_core;
+    rates.machine.bytes_per_second =
+        std::min(one_core * rates.machine.cores, measured->bytes_per_second / busy);
+  }
   if (ranks > host_cores) rates.machine.speed *= static_cast<double>(host_cores) / ranks;
   rates.comm = CommModel(LinkModel{}, rates.machine);
   rates.calibrated = calibration != nullptr;

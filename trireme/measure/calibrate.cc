@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "trireme/measure/busy.h"
 #include "trireme/measure/direct.h"
 #include "trireme/measure/host.h"
 #include "trireme/measure/link.h"
@@ -88,6 +89,8 @@ Task<Result<cost::Calibration>> calibrate(runtime::Runtime& rt, CalibrateOptions
   TR_CO_RETURN_IF_ERROR(measure_host(rt, options.quick, calibration));
   options.doing("measuring the memory ...");
   co_await measure_memory(rt, options.quick, calibration);
+  options.doing("measuring cores that are busy together ...");
+  TR_CO_RETURN_IF_ERROR(measure_busy(options.quick, calibration));
   for (const std::string& name : options.transports) {
     options.doing(fmt::format("measuring the transport {} ...", name));
     TR_CO_RETURN_IF_ERROR(co_await measure_transport(rt, options, name, calibration));
