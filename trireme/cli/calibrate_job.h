@@ -13,8 +13,10 @@ struct CalibrateJobArgs {
   std::string mesh;
   int workers = 0;  // as the job says
   bool again = false, quick = false;
+  // Something is said of a job; without, the machine alone is measured.
   bool is_given() const {
-    return !model.source.path.empty() || !model.source.sets.empty() || !mesh.empty() || workers > 0;
+    return !model.source.path.empty() || !model.source.sets.empty() || !model.shape.empty() ||
+           !mesh.empty() || model.classes > 0 || model.batch > 0 || workers > 0 || again;
   }
 };
 void add_calibrate_job(Options& app, CalibrateJobArgs& args);

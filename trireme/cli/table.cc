@@ -32,7 +32,9 @@ constexpr Command kCommands[] = {
      add_plan},
     {"simulate", kBefore,
      "Run a job or a collective on a virtual cluster, in virtual time, with the real code.", add_simulate},
-    {"calibrate", kBefore, "Measure this machine (links, memory, compute). Predictions use the result.",
+    {"calibrate", kBefore,
+     "Measure this machine (links, memory, compute); with a job, what its ops take. Predictions use the "
+     "result.",
      add_calibrate},
     {"checkpoint", kLook, "Look into checkpoints: info, verify, diff.", add_checkpoint},
     {"inspect", kLook,
