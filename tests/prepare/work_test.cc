@@ -1,5 +1,6 @@
 // What nodes were measured to take, in the predictions of a job's steps.
 #include "trireme/prepare/work.h"
+#include "trireme/job/job_options.h"
 
 #include <gtest/gtest.h>
 
@@ -125,8 +126,9 @@ Piped two_stages() {
   return p;
 }
 
-TEST(Work, PhasesOfStagesAreTheSumsOfWhatWasMeasuredAndWhatIsAdded) {
+void expect_sums_of_what_was_measured(const char* timetable) {
   Piped p = two_stages();
+  p.job.options.set(job::kPipeline.name, std::string(timetable));
   const auto first = prepared_of(p.job, p.options);
   ASSERT_NE(first, nullptr);
   p.options.fixed = std::make_shared<const plan::Plan>(first->whole_plan());
@@ -150,12 +152,24 @@ TEST(Work, PhasesOfStagesAreTheSumsOfWhatWasMeasuredAndWhatIsAdded) {
     const double message = extras.message_seconds;
     EXPECT_GT(extras.add_seconds, 0);
     EXPECT_NEAR(t.forward, sum_of(work.phases[kForwardPhase], 1, *times) + message, 1e-12);
-    EXPECT_NEAR(t.backward, sum_of(work.phases[kBackwardPhase], 1, *times) + message, 1e-12);
-    EXPECT_NEAR(t.weights, sum_of(work.phases[kWeightsPhase], 1, *times) + extras.add_seconds, 1e-12);
+    const double backward = sum_of(work.phases[kBackwardPhase], 1, *times),
+                 weights = sum_of(work.phases[kWeightsPhase], 1, *times);
+    if (first->stages->splits_weights) {
+      EXPECT_NEAR(t.backward, backward + message, 1e-12);
+      EXPECT_NEAR(t.weights, weights + extras.add_seconds, 1e-12);
+    }
+    EXPECT_NEAR(t.backward + t.weights, backward + weights + message + extras.add_seconds, 1e-12);
     EXPECT_NE(t.forward, plain.phases[static_cast<std::size_t>(s.index)].forward);
   }
   rates.op_times = nullptr;
   EXPECT_EQ(stage_extras(*first, 0, rates).add_seconds, 0) << "without measured times, as before";
+}
+
+TEST(Work, PhasesOfStagesAreTheSumsOfWhatWasMeasuredAndWhatIsAdded) {
+  for (const char* timetable : {"1f1b", "zb-h1"}) {
+    SCOPED_TRACE(timetable);
+    expect_sums_of_what_was_measured(timetable);
+  }
 }
 
 TEST(Work, PlacesOfAReplicaAgreeAboutAllSegments) {

@@ -325,8 +325,7 @@ struct SegmentCompiler {
       TR_ASSIGN_OR_RETURN(fast, graph::reread_variables(fast, segment.forward));
     }
     StageSegment out{g, nullptr, nullptr, buckets_of(plan, g), {}, target.phases};
-    TR_ASSIGN_OR_RETURN(const parallel::TimetableRow* row, parallel::find_timetable_row(plan.pipeline));
-    if (row->splits_weights) {
+    if (splits_weights(prepared)) {
       TR_ASSIGN_OR_RETURN(out.early, early_gradients(fast, segment));
     } else {
       run_as_one(out.outputs);
@@ -365,6 +364,11 @@ double crossing_bytes(const SegmentedModel& model, std::int32_t at) {
 }
 
 }  // namespace
+
+bool splits_weights(const Prepared& prepared) {
+  const auto row = parallel::find_timetable_row(prepared.plan.pipeline);
+  return prepared.deals_shards || !row.ok() || (*row)->splits_weights;
+}
 
 std::int32_t Stages::virtual_stage_of(std::int32_t segment) const {
   const auto next = std::upper_bound(first_segments.begin(), first_segments.end(), segment);
@@ -435,14 +439,22 @@ Result<LayerBytes> bytes_of_layers(const job::Job& job, const PrepareOptions& op
   TR_ASSIGN_OR_RETURN(const Graph scored, forward_graph(judged.eval, {"loss", "correct"}));
   const LayerList list = parallel::layers_of(scored);
   TR_ASSIGN_OR_RETURN(const SegmentedModel eval, parallel::cut_model({&scored, &list, every_cut(list), {}}));
+  TR_ASSIGN_OR_RETURN(const parallel::TimetableRow* row,
+                      parallel::find_timetable_row(job.options.text(job::kPipeline)));
+  const bool splits = row->splits_weights || p.deals_shards;
   LayerBytes out;
   for (const parallel::Segment& s : train.segments) {
     TR_ASSIGN_OR_RETURN(
         const Graph fast,
         lower::faster_graph({job.train.precision, nullptr, {s.forward, s.backward, s.weights}}, s.graph));
-    TR_ASSIGN_OR_RETURN(const std::vector<std::string> early, early_gradients(fast, s));
-    TR_ASSIGN_OR_RETURN(const Compiled compiled,
-                        exec::compile(fast, phased(kernels, {s.forward, s.backward, s.weights}, early)));
+    std::vector<std::vector<std::string>> phases{s.forward, s.backward, s.weights};
+    std::vector<std::string> early;
+    if (splits) {
+      TR_ASSIGN_OR_RETURN(early, early_gradients(fast, s));
+    } else {
+      run_as_one(phases);
+    }
+    TR_ASSIGN_OR_RETURN(const Compiled compiled, exec::compile(fast, phased(kernels, phases, early)));
     parallel::PieceBytes& bytes = out.layers.emplace_back();
     TR_ASSIGN_OR_RETURN(bytes.held, held_bytes(job, s.graph, p, vectors));
     const auto at = static_cast<std::int32_t>(out.layers.size()) - 1;
@@ -452,8 +464,9 @@ Result<LayerBytes> bytes_of_layers(const job::Job& job, const PrepareOptions& op
     // Layers of a stage evaluate one after the other, in the same memory.
     TR_ASSIGN_OR_RETURN(const Compiled judge,
                         compile_eval(job, eval.segments[static_cast<std::size_t>(at)].graph, kernels));
-    bytes.scratch += std::max(judge->arena_bytes(), static_cast<std::int64_t>(crossing_bytes(eval, at - 1) +
-                                                                              crossing_bytes(eval, at)));
+    bytes.scratch +=
+        std::max(judge->arena_bytes() + judge->scratch_bytes(),
+                 static_cast<std::int64_t>(crossing_bytes(eval, at - 1) + crossing_bytes(eval, at)));
   }
   const std::int64_t samples =
       options.fixed != nullptr ? p.plan.shard_batch : shard_batch_of(job, options.replicas);
@@ -597,6 +610,7 @@ Status compile_stages(const job::Job& job, const PrepareOptions& options, const 
   stages->timetable.weight_stashing = job.options.flag(job::kWeightStashing);
   TR_ASSIGN_OR_RETURN(const parallel::TimetableRow* row, parallel::find_timetable_row(plan.pipeline));
   stages->is_synchronous = row->is_synchronous;
+  stages->splits_weights = splits_weights(out);
   if (!row->is_synchronous && row->update_every(stages->timetable) != plan.owners[0].count)
     stages->timetable.update_every = plan.owners[0].count;
   for (const collective::LeafRun& run : plan.segment_owners) stages->first_segments.push_back(run.first);
@@ -826,8 +840,6 @@ parallel::TimetableTimes pipeline_times(const Prepared& prepared, const cost::Ra
   times.phases.resize(static_cast<std::size_t>(spec.chain()));
   std::vector<double> sent(times.phases.size(), 0);
   const int threads = prepared.plan.shard_threads;
-  const auto row = parallel::find_timetable_row(spec.kind);
-  const bool splits = !row.ok() || (*row)->splits_weights;
   for (std::size_t g = 0; g < stages.costs.size(); ++g) {
     const auto v = static_cast<std::size_t>(stages.virtual_stage_of(static_cast<std::int32_t>(g)));
     const SegmentCost& cost = stages.costs[g];
@@ -838,7 +850,7 @@ parallel::TimetableTimes pipeline_times(const Prepared& prepared, const cost::Ra
     };
     const StageExtras extras = stage_extras(prepared, static_cast<std::int32_t>(g), rates);
     times.phases[v].forward += seconds(phases[kForwardPhase], kForwardPhase);
-    if (splits) {
+    if (stages.splits_weights) {
       times.phases[v].backward += seconds(phases[kBackwardPhase], kBackwardPhase);
       times.phases[v].weights += seconds(phases[kWeightsPhase], kWeightsPhase);
     } else {  // one program, of which each has its part

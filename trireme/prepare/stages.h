@@ -44,6 +44,7 @@ struct SegmentCost {
 struct Stages {
   parallel::TimetableSpec timetable;  // its micro-batches are those of a step of the first replica
   bool is_synchronous = true;         // its row's word
+  bool splits_weights = true;         // B and W are phases of their own (splits_weights())
   int stage = 0;
   std::vector<StageSegment> segments;           // of this rank, ascending
   std::vector<parallel::Crossing> train, eval;  // values between segments
@@ -68,6 +69,10 @@ Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed,
 Result<std::vector<plan::Bucket>> segment_buckets(const job::Job& job, const Prepared& prepared,
                                                   const std::vector<plan::ParameterSize>& sizes,
                                                   std::int64_t bucket_bytes);
+// Whether the backward pass of a segment is two phases, B and W, or all of it is B: what lives between them is
+// not kept then. They are two where the timetable puts something between them, and where gradients are divided
+// among replicas: those of one micro-batch are then on their way during B of the next one.
+bool splits_weights(const Prepared& prepared);
 // Types, states and buckets of `out` as a stage of the plan has them: what is another's is empty. The plan of
 // all stages stays in out.whole_buckets.
 Status take_stage(const job::Job& job, int stage, Prepared& out);

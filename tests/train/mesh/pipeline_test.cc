@@ -171,6 +171,18 @@ TEST(Pipeline, StepsOfSeveralBatchesEndInTheSameBits) {
   EXPECT_EQ(hash_in_process(growing_on("data=2,stage=3"), data), expected) << "threads";
 }
 
+TEST(Pipeline, StepsOfSeveralBatchesEndInTheSameBitsWhereReplicasDivideState) {
+  const auto data = testing::tiny_pictures(120, 24);
+  const std::string expected = hash_virtual(growing_on("data=1"), data);
+  ASSERT_EQ(expected.size(), 64U);
+  for (const std::int64_t level : {1, 2, 3})
+    for (const char* kind : {"1f1b", "zb-h1"}) {
+      job::Job job = growing_on("data=2,stage=2", kind);
+      job.options.set(job::kZero.name, level);
+      EXPECT_EQ(hash_virtual(job, data), expected) << kind << ", level " << level;
+    }
+}
+
 TEST(Pipeline, StepsOfSeveralBatchesAreResumedOnOtherStages) {
   const auto data = testing::tiny_pictures(120, 24);
   const auto coded = [](job::Job job) {

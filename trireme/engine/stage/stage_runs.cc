@@ -283,9 +283,9 @@ Status StageRuns::take_weights(const Turn& turn) {
   if (!never_drains()) return {};
   Place& place = place_of(turn);
   place.version = row_->version_read(spec_, stages().stage, turn.action.micro_batch);
-  TR_CHECK(spec_.weight_stashing || place.version == versions_->newest(),
+  TR_CHECK(spec_.weight_stashing || place.version == run_.versions->newest(),
            "{} reads version {} of weights, of which {} is the only one", turn.action.to_text(),
-           place.version, versions_->newest());
+           place.version, run_.versions->newest());
   return rebind(place);
 }
 
@@ -332,7 +332,7 @@ Status StageRuns::look_at_loss(const Turn& turn, const exec::Execution& executio
 // What the phase reads has come from them, and what it writes is theirs no more.
 Task<Status> StageRuns::wait_for_replicas(const Turn& turn, const prepare::StageSegment& segment) {
   const TimeNs began = rt_.now();
-  if (turn.action.phase == writes_gradients()) TR_CO_RETURN_IF_ERROR(co_await gradients_.make_room(segment));
+  if (turn.action.phase == Phase::kWeights) TR_CO_RETURN_IF_ERROR(co_await gradients_.make_room(segment));
   if (weights_ != nullptr) TR_CO_RETURN_IF_ERROR(co_await weights_->take());
   if (rt_.now() > began)
     o_.trace->note(fmt::format("wait for replicas, {}", turn.action.to_text()), "wait",
@@ -364,7 +364,7 @@ Task<Status> StageRuns::run_phase(const Turn& turn, const prepare::BatchTensors&
     }
     if (weights_ != nullptr) weights_->give_back();
     // Before another segment writes there.
-    if (phase == writes_gradients() && o_.prepared->deals_shards)
+    if (phase == Phase::kWeights && o_.prepared->deals_shards)
       TR_CO_RETURN_IF_ERROR(co_await add_gradients(turn, s));
     if (phase == Phase::kForward) TR_CO_RETURN_IF_ERROR(look_at_loss(turn, execution, segment));
   }
@@ -397,8 +397,9 @@ Task<Status> StageRuns::compute(const Turn& turn, const StageStep& now) {
   const prepare::BatchTensors& batch =
       now.batches[after][static_cast<std::size_t>(place_in_step(micro_batch))];
   TR_CO_RETURN_IF_ERROR(co_await run_phase(turn, batch));
-  o_.trace->note(fmt::format("{} {}", parallel::phase_letter(phase), place_in_step(micro_batch)),
-                 phase_name(phase), turn.action.virtual_stage, began);
+  if (phase != Phase::kWeights || stages().splits_weights)  // else B was all of it
+    o_.trace->note(fmt::format("{} {}", parallel::phase_letter(phase), place_in_step(micro_batch)),
+                   phase_name(phase), turn.action.virtual_stage, began);
   if (broken_ >= 0) co_return Status();
   // Where B and W are one action, gradients leave behind it, and before the own ones are added: the stage
   // before waits for them.

@@ -5,7 +5,7 @@
 // later one when its gradients are added and everything it sends has left.
 //
 // A pipeline that never drains begins micro-batches of later steps while it ends those of one. They go back
-// by the weights that they went forward by, which are older than the newest.
+// by the weights that they went forward by, which are older than the newest, unless weights are not stashed.
 #pragma once
 
 #include <functional>
@@ -107,10 +107,6 @@ class StageRuns {
   };
   const prepare::Stages& stages() const { return *o_.prepared->stages; }
   Place& place_of(const Turn& turn) { return own_[turn.own].places[turn.place]; }
-  // Where W follows B the two are one (prepare/stages.h), and backward writes all.
-  parallel::Phase writes_gradients() const {
-    return row_->splits_weights ? parallel::Phase::kWeights : parallel::Phase::kBackward;
-  }
   bool never_drains() const { return run_.versions != nullptr; }
   // Micro-batches of a pipeline that never drains are numbered over the run.
   std::int64_t step_of(int micro_batch) const;
