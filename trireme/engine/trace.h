@@ -3,7 +3,7 @@
 // A process per rank. Rows: one per logical shard (its runs, and inside the last one its nodes), one per
 // bucket (exchange and update), the wait for data in row 0. Where the model is cut in its depth the process
 // has its coordinates in its name, and instead of shards there are virtual stages: F, B and W of every
-// micro-batch, and the waits for neighbors between them. Updates are called U.
+// micro-batch (B+W where they are one), and the waits for neighbors between them. Updates are called U.
 #pragma once
 
 #include <string>

@@ -69,9 +69,9 @@ Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed,
 Result<std::vector<plan::Bucket>> segment_buckets(const job::Job& job, const Prepared& prepared,
                                                   const std::vector<plan::ParameterSize>& sizes,
                                                   std::int64_t bucket_bytes);
-// Whether the backward pass of a segment is two phases, B and W, or all of it is B: what lives between them is
-// not kept then. They are two where the timetable puts something between them, and where gradients are divided
-// among replicas: those of one micro-batch are then on their way during B of the next one.
+// Whether the backward pass of a segment is two phases, B and W, or all of it is B: what lives between them
+// is not kept then. They are two where the timetable puts something between them, and where gradients are
+// divided among replicas: those of one micro-batch are then on their way during B of the next one.
 bool splits_weights(const Prepared& prepared);
 // Types, states and buckets of `out` as a stage of the plan has them: what is another's is empty. The plan of
 // all stages stays in out.whole_buckets.

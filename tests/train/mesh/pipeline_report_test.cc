@@ -107,9 +107,10 @@ std::map<std::string, std::vector<std::string>> rows_of(const Json& trace, int r
   return spans;
 }
 
-TEST(PipelineReports, TraceThePhasesUpdatesAndWaitsOfAStage) {
+void expect_trace(const std::string& timetable, const std::vector<std::string>& expected) {
   job::Job job = deep_job("data=2,stage=2");
   job.train.trace_steps = 1;
+  job.options.set(job::kPipeline.name, timetable);
   VirtualRuns runs;
   (void)runs.train(job, testing::tiny_pictures(96, 24)).summary();
   const Result<Json> trace = parse_json(runs.read("run/trace.json"), "trace.json");
@@ -122,8 +123,7 @@ TEST(PipelineReports, TraceThePhasesUpdatesAndWaitsOfAStage) {
   std::size_t waits = 0;
   for (const std::string& span : rows.at("stage 1"))
     span.starts_with("wait for ") ? void(++waits) : phases.push_back(span);
-  EXPECT_EQ(phases, (std::vector<std::string>{"F 0", "B 0", "W 0", "F 1", "B 1", "W 1", "F 2", "B 2", "W 2",
-                                              "F 3", "B 3", "W 3"}));
+  EXPECT_EQ(phases, expected);
   EXPECT_GT(waits, 0U);
   std::size_t updates = 0;
   for (const auto& [row, spans] : rows)
@@ -133,6 +133,11 @@ TEST(PipelineReports, TraceThePhasesUpdatesAndWaitsOfAStage) {
       EXPECT_TRUE(row.starts_with("stage 1, bucket ")) << row;
     }
   EXPECT_GT(updates, 0U);
+}
+
+TEST(PipelineReports, TraceThePhasesUpdatesAndWaitsOfAStage) {
+  expect_trace("1f1b", {"F 0", "B+W 0", "F 1", "B+W 1", "F 2", "B+W 2", "F 3", "B+W 3"});
+  expect_trace("zb-h1", {"F 0", "B 0", "F 1", "B 1", "W 0", "F 2", "B 2", "W 1", "F 3", "B 3", "W 2", "W 3"});
 }
 
 start::SimulateOptions simulated(const std::string& kind) {

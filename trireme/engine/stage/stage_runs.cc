@@ -384,6 +384,16 @@ Task<Status> StageRuns::add_gradients(const Turn& turn, std::size_t segment) {
   co_return co_await gradients_.add(execution, *own_[turn.own].stage.segments[segment], place);
 }
 
+// Where B and W are one phase, W has nothing left to do.
+void StageRuns::note_phase(const Turn& turn, TimeNs began) const {
+  const Phase phase = turn.action.phase;
+  if (phase == Phase::kWeights && !stages().splits_weights) return;
+  const std::string_view both = phase == Phase::kBackward && !stages().splits_weights ? "+W" : "";
+  o_.trace->note(
+      fmt::format("{}{} {}", parallel::phase_letter(phase), both, place_in_step(turn.action.micro_batch)),
+      phase_name(phase), turn.action.virtual_stage, began);
+}
+
 Task<Status> StageRuns::compute(const Turn& turn, const StageStep& now) {
   TR_CO_RETURN_IF_ERROR(co_await wait_until_ready(turn));
   const Phase phase = turn.action.phase;
@@ -397,9 +407,7 @@ Task<Status> StageRuns::compute(const Turn& turn, const StageStep& now) {
   const prepare::BatchTensors& batch =
       now.batches[after][static_cast<std::size_t>(place_in_step(micro_batch))];
   TR_CO_RETURN_IF_ERROR(co_await run_phase(turn, batch));
-  if (phase != Phase::kWeights || stages().splits_weights)  // else B was all of it
-    o_.trace->note(fmt::format("{} {}", parallel::phase_letter(phase), place_in_step(micro_batch)),
-                   phase_name(phase), turn.action.virtual_stage, began);
+  note_phase(turn, began);
   if (broken_ >= 0) co_return Status();
   // Where B and W are one action, gradients leave behind it, and before the own ones are added: the stage
   // before waits for them.
