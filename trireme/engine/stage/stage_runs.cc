@@ -19,6 +19,13 @@ const char* phase_name(Phase phase) {
   return phase == Phase::kForward ? "forward" : phase == Phase::kBackward ? "backward" : "weight gradients";
 }
 
+// For traces. Where B and W are one phase W has nothing left to do, and is not shown.
+std::string span_of(Phase phase, bool splits_weights) {
+  if (!splits_weights && phase == Phase::kBackward) return "B+W";
+  if (!splits_weights && phase == Phase::kWeights) return "";
+  return std::string(1, parallel::phase_letter(phase));
+}
+
 }  // namespace
 
 Status StageRuns::make_virtual_stages() {
@@ -384,16 +391,6 @@ Task<Status> StageRuns::add_gradients(const Turn& turn, std::size_t segment) {
   co_return co_await gradients_.add(execution, *own_[turn.own].stage.segments[segment], place);
 }
 
-// Where B and W are one phase, W has nothing left to do.
-void StageRuns::note_phase(const Turn& turn, TimeNs began) const {
-  const Phase phase = turn.action.phase;
-  if (phase == Phase::kWeights && !stages().splits_weights) return;
-  const std::string_view both = phase == Phase::kBackward && !stages().splits_weights ? "+W" : "";
-  o_.trace->note(
-      fmt::format("{}{} {}", parallel::phase_letter(phase), both, place_in_step(turn.action.micro_batch)),
-      phase_name(phase), turn.action.virtual_stage, began);
-}
-
 Task<Status> StageRuns::compute(const Turn& turn, const StageStep& now) {
   TR_CO_RETURN_IF_ERROR(co_await wait_until_ready(turn));
   const Phase phase = turn.action.phase;
@@ -407,7 +404,9 @@ Task<Status> StageRuns::compute(const Turn& turn, const StageStep& now) {
   const prepare::BatchTensors& batch =
       now.batches[after][static_cast<std::size_t>(place_in_step(micro_batch))];
   TR_CO_RETURN_IF_ERROR(co_await run_phase(turn, batch));
-  note_phase(turn, began);
+  if (const std::string span = span_of(phase, stages().splits_weights); !span.empty())
+    o_.trace->note(fmt::format("{} {}", span, place_in_step(micro_batch)), phase_name(phase),
+                   turn.action.virtual_stage, began);
   if (broken_ >= 0) co_return Status();
   // Where B and W are one action, gradients leave behind it, and before the own ones are added: the stage
   // before waits for them.

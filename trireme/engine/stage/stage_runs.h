@@ -129,7 +129,6 @@ class StageRuns {
   Status take_weights(const Turn& turn);
   runtime::Task<Status> end_weights(const Turn& turn);
   Status rebind(Place& place);
-  void note_phase(const Turn& turn, TimeNs began) const;
   runtime::Task<Status> compute(const Turn& turn, const StageStep& now);
   runtime::Task<Status> wait_for_replicas(const Turn& turn, const prepare::StageSegment& segment);
   runtime::Task<Status> run_phase(const Turn& turn, const prepare::BatchTensors& batch);
