@@ -53,6 +53,12 @@ TEST(CheckJob, AcceptsTheDefaultAndWhateverIsWithinItsRange) {
     EXPECT_TRUE(check_with(set).ok()) << check_with(set).to_string();
 }
 
+TEST(CheckJob, MoreMicroBatchesThanMessagesHaveNumbersForAreNamed) {
+  const Case cases[] = {{{"parallel.mesh=stage=20000", "parallel.workers=20000", "train.batch=1048576"},
+                         "key 'parallel.micro_batches': got 0, expected between 1 and 65536 where"}};
+  expect_refused(cases);
+}
+
 TEST(CheckJob, RefusesNamesThatDoNotExistWithThoseThatDo) {
   const Case cases[] = {
       {{"model.name=alexnot"}, "[model] no model is called 'alexnot'; expected one of: lenet, linear, mlp"},

@@ -156,6 +156,9 @@ void check_segments_rest(JobChecker& c, const Job& job) {
   c.expect(job.train.device != "cuda", "train.device", "cpu" + why);
   constexpr std::int64_t kMostMicroBatches = 1 << 16;  // messages of a step are numbered so far
   const std::int64_t micro = micro_batches_of(job);
+  if (micro > kMostMicroBatches)
+    return c.expect(false, kMicroBatches.name,
+                    fmt::format("between 1 and {}{} (here {})", kMostMicroBatches, why, micro));
   c.expect(job.train.optimizer.max_batch_multiplier <= kMostMicroBatches / std::max<std::int64_t>(1, micro),
            "train.optimizer.max_batch_multiplier",
            fmt::format("{} or less{}: a step has at most {} micro-batches, and a batch has {}",
