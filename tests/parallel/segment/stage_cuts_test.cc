@@ -42,7 +42,7 @@ Chain random_chain(std::mt19937& random) {
   for (int i = 0; i < size; ++i) {
     const double seconds = 1 + upto(9);
     chain.pieces.seconds.push_back({seconds, seconds, seconds, 0});
-    chain.pieces.bytes.push_back({upto(50), upto(20), upto(20)});
+    chain.pieces.bytes.push_back({upto(50), upto(20), upto(20), upto(20), upto(30)});
     if (i + 1 == size) break;
     chain.pieces.activations.push_back(upto(60));
     chain.pieces.gradients.push_back(upto(60));
@@ -53,6 +53,7 @@ Chain random_chain(std::mt19937& random) {
     chain.request.speeds.push_back(upto(3) == 0 ? 0.5 : 1);
     chain.request.in_flight.push_back(chain.stages - s);
   }
+  for (int s = 0; s < chain.stages && size % 2 == 0; ++s) chain.request.versions.push_back(upto(3));
   chain.request.common_bytes = upto(20);
   chain.request.limit_bytes = upto(4) == 0 ? 0 : 60 + upto(400);
   return chain;
@@ -74,14 +75,19 @@ std::int64_t most_bytes_of(const Chain& chain, const PieceRuns& first) {
   for (std::size_t v = 0; v < first.size(); ++v) {
     const auto begin = static_cast<std::size_t>(first[v]),
                end = v + 1 < first.size() ? static_cast<std::size_t>(first[v + 1]) : p.seconds.size();
-    std::int64_t held = 0, kept = 0, scratch = 0;
+    std::int64_t held = 0, kept = 0, scratch = 0, version = 0, in_turn = 0, turns = 0;
     for (std::size_t i = begin; i < end; ++i) {
       held += p.bytes[i].held;
       kept += p.bytes[i].kept;
       scratch = std::max(scratch, p.bytes[i].scratch);
+      version += p.bytes[i].version;
+      in_turn = std::max(in_turn, p.bytes[i].in_turn);
+      turns += p.bytes[i].in_turn;
     }
     if (begin > 0) kept += p.entering[begin - 1];
     if (end < p.seconds.size()) kept += p.leaving[end - 1];
+    if (!chain.request.versions.empty()) held += chain.request.versions[v] * version;
+    held += std::min(turns, 2 * in_turn);
     most = std::max(most, chain.request.common_bytes + held + scratch + chain.request.in_flight[v] * kept);
   }
   return most;
@@ -228,6 +234,45 @@ TEST(StageCuts, OfLongChainsAreProposedAndThenMoved) {
   for (const PieceRuns& cut : {usual, shortest_turns(chain.request, 8)})
     EXPECT_LE(choice->seconds, *chain.request.price(times_of_runs(chain.request, cut)));
   EXPECT_EQ(choose_stage_cuts(chain.request, usual, 0)->first, choice->first);
+}
+
+// Where timetables are so long that hardly any walk is possible, the work stays bounded.
+TEST(StageCuts, AreWalkedOverAsOftenAsTheirActionsAllow) {
+  constexpr std::int64_t kMost = 2'000'000;
+  Chain chain = even_chain({9, 9, 20, 1, 9, 9, 9, 9, 9, 9}, 4);
+  chain.request.pieces = &chain.pieces;
+  priced(chain, 8);
+  const auto price = chain.request.price;
+  int walks = 0;
+  chain.request.price = [&](const TimetableTimes& times) {
+    ++walks;
+    return price(times);
+  };
+  const PieceRuns usual = {0, 3, 6, 9};
+  for (const int may : {0, 1, 5, 20}) {
+    SCOPED_TRACE(may);
+    walks = 0;
+    chain.request.actions = may == 0 ? kMost + 1 : kMost / may;
+    const auto choice = choose_stage_cuts(chain.request, usual, 0);
+    ASSERT_TRUE(choice.ok()) << choice.status().to_string();
+    EXPECT_LE(walks, may);
+    if (may <= 1) {
+      EXPECT_EQ(choice->first, usual);
+    } else {
+      EXPECT_NE(choice->first, usual);
+    }
+  }
+  chain.pieces.bytes.assign(11, {10, 0, 0});
+  chain.pieces.entering = chain.pieces.leaving = std::vector<std::int64_t>(10, 0);
+  chain.request.in_flight = {4, 3, 2, 1};
+  chain.request.limit_bytes = 30;
+  chain.request.actions = kMost + 1;
+  walks = 0;
+  const auto unwalked = choose_stage_cuts(chain.request, {0, 2, 4, 6}, 0);
+  ASSERT_TRUE(unwalked.ok());
+  EXPECT_TRUE(unwalked->fits);
+  EXPECT_EQ(unwalked->first, shortest_turns(chain.request, 4)) << "the usual cut has five pieces in a run";
+  EXPECT_EQ(walks, 0);
 }
 
 TEST(StageCuts, ThatDoNotFitMove) {

@@ -1,6 +1,7 @@
 #include "trireme/parallel/segment/stage_cuts.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
 #include <set>
@@ -14,15 +15,49 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // Actions that all walks of a choice may come to: a fraction of a second.
 constexpr std::int64_t kMostActions = 2'000'000;
 
-// What a run of pieces comes to, in O(1) behind sums over all pieces.
+// The most of any run of values, in O(1) behind a table of O(n log n): row k has those of runs of 2^k.
+class Maxima {
+ public:
+  explicit Maxima(std::vector<std::int64_t> values) {
+    rows_.push_back(std::move(values));
+    for (std::size_t half = 1; 2 * half <= rows_[0].size(); half *= 2) {
+      const std::vector<std::int64_t>& halves = rows_.back();
+      std::vector<std::int64_t> row;
+      for (std::size_t i = 0; i + half < halves.size(); ++i)
+        row.push_back(std::max(halves[i], halves[i + half]));
+      rows_.push_back(std::move(row));
+    }
+  }
+  std::int64_t of(std::size_t begin, std::size_t end) const {
+    const auto k = static_cast<std::size_t>(std::bit_width(end - begin)) - 1;
+    return std::max(rows_[k][begin], rows_[k][end - (std::size_t{1} << k)]);
+  }
+
+ private:
+  std::vector<std::vector<std::int64_t>> rows_;
+};
+
+std::vector<std::int64_t> values_of(const std::vector<PieceBytes>& pieces, std::int64_t PieceBytes::*part) {
+  std::vector<std::int64_t> values;
+  for (const PieceBytes& b : pieces) values.push_back(b.*part);
+  return values;
+}
+
+// What a run of pieces comes to, in O(1) behind sums and maxima over all pieces.
 class Runs {
  public:
-  explicit Runs(const StageCutRequest& request) : o_(request), p_(*request.pieces) {
+  explicit Runs(const StageCutRequest& request)
+      : o_(request),
+        p_(*request.pieces),
+        scratch_(values_of(p_.bytes, &PieceBytes::scratch)),
+        in_turn_(values_of(p_.bytes, &PieceBytes::in_turn)) {
     for (const PhaseTimes& t : p_.seconds)
       until_.push_back(until_.back() + t.forward + t.backward + t.weights);
     for (const PieceBytes& b : p_.bytes) {
       held_.push_back(held_.back() + b.held);
       kept_.push_back(kept_.back() + b.kept);
+      version_.push_back(version_.back() + b.version);
+      turns_.push_back(turns_.back() + b.in_turn);
     }
   }
 
@@ -36,11 +71,13 @@ class Runs {
     return end == p_.seconds.size() ? 0 : p_.activations[end - 1] + p_.gradients[end - 1];
   }
   std::int64_t bytes(std::size_t v, std::size_t begin, std::size_t end) const {
-    std::int64_t scratch = 0, passing = 0;
-    for (std::size_t i = begin; i < end; ++i) scratch = std::max(scratch, p_.bytes[i].scratch);
+    std::int64_t passing = 0;
     if (begin > 0) passing += p_.entering[begin - 1];
     if (end < p_.seconds.size()) passing += p_.leaving[end - 1];
-    return o_.common_bytes + held_[end] - held_[begin] + scratch +
+    const std::int64_t in_turn = std::min(turns_[end] - turns_[begin], 2 * in_turn_.of(begin, end));
+    const std::int64_t versions = o_.versions.empty() ? 0 : o_.versions[v];
+    return o_.common_bytes + held_[end] - held_[begin] + scratch_.of(begin, end) + in_turn +
+           versions * (version_[end] - version_[begin]) +
            o_.in_flight[v] * (kept_[end] - kept_[begin] + passing);
   }
   bool fit(std::size_t v, std::size_t begin, std::size_t end) const {
@@ -51,7 +88,8 @@ class Runs {
   const StageCutRequest& o_;
   const StagePieces& p_;
   std::vector<double> until_{0};
-  std::vector<std::int64_t> held_{0}, kept_{0};
+  std::vector<std::int64_t> held_{0}, kept_{0}, version_{0}, turns_{0};
+  Maxima scratch_, in_turn_;
 };
 
 std::size_t end_of(const StagePieces& pieces, const PieceRuns& first, std::size_t v) {
@@ -106,28 +144,27 @@ std::int64_t number_of_cuts(std::int64_t fences, std::int64_t cuts, std::int64_t
 
 class Chooser {
  public:
-  explicit Chooser(const StageCutRequest& request) : o_(request) {}
+  explicit Chooser(const StageCutRequest& request)
+      : o_(request), walks_(kMostActions / std::max<std::int64_t>(1, o_.actions)) {}
 
   Result<StageCutChoice> choose(const PieceRuns& usual, double least_gain) {
     const auto chain = static_cast<std::int32_t>(usual.size());
     const bool usual_fits = fits(o_, usual);
-    look(usual);
-    const std::int64_t walks = kMostActions / std::max<std::int64_t>(1, o_.actions);
-    if (number_of_cuts(o_.pieces->size() - 1, chain - 1, walks) <= walks) {
+    if (usual_fits && walks_ == 0) return StageCutChoice{usual, 0, true};
+    if (usual_fits) look(usual);
+    if (number_of_cuts(o_.pieces->size() - 1, chain - 1, walks_) <= walks_) {
       PieceRuns first{0};
       each_cut(o_.pieces->size(), usual.size(), first, [this](const PieceRuns& cut) { look(cut); });
     } else {
       propose(chain);
-      while (known_.size() < static_cast<std::size_t>(walks) && moved_a_fence()) continue;
+      while (!best_.first.empty() && moved_a_fence()) continue;
     }
     if (!failure_.ok()) return failure_;
-    const auto of_usual = known_.at(usual);
-    if (best_.first.empty()) {
-      best_ = {least_bytes(o_, chain), 0, false};
-      TR_ASSIGN_OR_RETURN(best_.seconds, o_.price(times_of_runs(o_, best_.first)));
-    } else if (usual_fits && best_.seconds >= (1 - least_gain) * of_usual) {
-      best_ = {usual, of_usual, true};
-    }
+    if (best_.first.empty()) best_ = {shortest_turns(o_, chain), 0, true};  // where nothing can be walked
+    if (best_.first.empty()) return StageCutChoice{least_bytes(o_, chain), 0, false};
+    if (!usual_fits) return best_;
+    const double of_usual = known_.at(usual);
+    if (best_.seconds >= (1 - least_gain) * of_usual) best_ = {usual, of_usual, true};
     return best_;
   }
 
@@ -135,11 +172,12 @@ class Chooser {
   // True: none before was better.
   bool look(const PieceRuns& first) {
     if (first.empty() || !failure_.ok() || known_.contains(first)) return false;
+    if (static_cast<std::int64_t>(known_.size()) >= walks_ || !fits(o_, first)) return false;
     Result<double> seconds = o_.price(times_of_runs(o_, first));
     if (!seconds.ok()) failure_ = seconds.status();
     known_[first] = seconds.ok() ? *seconds : kNever;
     const bool better = best_.first.empty() || *seconds < best_.seconds;
-    if (!seconds.ok() || !fits(o_, first) || !better) return false;
+    if (!seconds.ok() || !better) return false;
     best_ = {first, *seconds, true};
     return true;
   }
@@ -167,6 +205,7 @@ class Chooser {
   }
 
   const StageCutRequest& o_;
+  const std::int64_t walks_;
   std::map<PieceRuns, double> known_;
   StageCutChoice best_;
   Status failure_;

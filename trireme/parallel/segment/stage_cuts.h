@@ -32,6 +32,8 @@ struct PieceBytes {
   std::int64_t held = 0;     // always: parameters, gradients, state
   std::int64_t kept = 0;     // per micro-batch in flight
   std::int64_t scratch = 0;  // while one phase runs: the most of a stage's pieces
+  std::int64_t version = 0;  // per older version of its weights
+  std::int64_t in_turn = 0;  // in memory that a stage's pieces use in turn, two of them at a time
 };
 
 struct StagePieces {
@@ -55,6 +57,7 @@ struct StageCutRequest {
   std::int64_t limit_bytes = 0;         // of a virtual stage
   std::int64_t common_bytes = 0;        // that every one has
   std::vector<std::int64_t> in_flight;  // per virtual stage: micro-batches
+  std::vector<std::int64_t> versions;   // likewise, of weights, beside the newest; empty: none
   // A step with these times, by the timetable; what it costs to ask, in actions that are walked over.
   std::function<Result<double>(const TimetableTimes&)> price;
   std::int64_t actions = 1;
@@ -76,10 +79,12 @@ PieceRuns least_bytes(const StageCutRequest& request, std::int32_t chain);
 
 struct StageCutChoice {
   PieceRuns first;
-  double seconds = 0;  // of a step
+  double seconds = 0;  // of a step; 0: it was not walked over
   bool fits = true;    // false: no cut does; it is that of the least bytes
 };
 // Stays with `usual` if that fits and no other one makes the step shorter by `least_gain`, a part of it.
+// Walks over 2 million actions at most. Where one walk has more, `usual` stays too, or the shortest turns are
+// taken if it does not fit.
 Result<StageCutChoice> choose_stage_cuts(const StageCutRequest& request, const PieceRuns& usual,
                                          double least_gain);
 
