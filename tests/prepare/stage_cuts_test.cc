@@ -157,6 +157,8 @@ std::vector<std::int64_t> workers_of(const job::Job& job) {
 
 std::vector<std::string> cuts_of(const job::Job& job) {
   PrepareOptions options;
+  options.replicas = job::roles_of(job).num_replicas();
+  options.tiles = job::tiles_of(job);
   options.stages = 2;
   options.transport = "inproc";
   const auto prepared = prepare(job, kDigits, options);
@@ -164,23 +166,27 @@ std::vector<std::string> cuts_of(const job::Job& job) {
   return prepared.ok() ? (*prepared)->plan.segment_cuts : std::vector<std::string>();
 }
 
+// The place to cut into two stages whose fuller stage holds least, and what it holds.
+std::pair<std::vector<std::string>, std::int64_t> least_bytes_of(const job::Job& job) {
+  std::pair<std::vector<std::string>, std::int64_t> best;
+  const auto model = job::build_job_model(job, kDigits, 1);
+  EXPECT_TRUE(model.ok());
+  const parallel::LayerList list = parallel::layers_of(model->train);
+  for (std::size_t l = 1; l < list.layers.size(); ++l) {
+    job::Job pinned = job;
+    pinned.parallel.stage_cuts = std::vector<std::string>{list.layers[l].name};
+    const std::vector<std::int64_t> bytes = workers_of(pinned);
+    const std::int64_t most = *std::max_element(bytes.begin(), bytes.end());
+    if (best.first.empty() || most < best.second) best = {*pinned.parallel.stage_cuts, most};
+  }
+  return best;
+}
+
 TEST(StageCutsOfJobs, MoveForAMemoryLimitBeforeAnythingIsRecomputed) {
   // The usual cut is by computation; pinned elsewhere, the fullest stage holds less.
   job::Job job = with_wide_layers();
   const std::vector<std::string> usual = cuts_of(job);
-  std::int64_t least = 0;
-  std::vector<std::string> best;
-  const auto model = job::build_job_model(job, kDigits, 1);
-  ASSERT_TRUE(model.ok());
-  const parallel::LayerList list = parallel::layers_of(model->train);
-  for (std::size_t l = 1; l < list.layers.size(); ++l) {
-    const std::string& layer = list.layers[l].name;
-    job::Job pinned = with_wide_layers();
-    pinned.parallel.stage_cuts = std::vector<std::string>{layer};
-    const std::vector<std::int64_t> bytes = workers_of(pinned);
-    const std::int64_t most = *std::max_element(bytes.begin(), bytes.end());
-    if (best.empty() || most < least) least = most, best = {layer};
-  }
+  const auto [best, least] = least_bytes_of(job);
   const std::vector<std::int64_t> free = workers_of(job);
   ASSERT_NE(best, usual);
   ASSERT_LT(least, *std::max_element(free.begin(), free.end()));
@@ -203,6 +209,92 @@ TEST(StageCutsOfJobs, MoveForAMemoryLimitBeforeAnythingIsRecomputed) {
   ASSERT_TRUE(roomy.ok()) << roomy.status().to_string();
   EXPECT_EQ(roomy->unlimited_seconds, roomy->priced.price.makespan_seconds);
   EXPECT_EQ(roomy->limit(), StageLimit::kCompute);
+}
+
+// The first stage keeps two versions of its weights, the last one.
+TEST(StageCutsOfJobs, CountTheVersionsOfWeightsThatStagesKeep) {
+  job::Job job;
+  const Json dense{{"kind", "dense"}, {"out", 256}, {"activation", "relu"}};
+  job.model.layers = Json::array();
+  for (int l = 0; l < 16; ++l) job.model.layers.push_back(dense);
+  job.model.layers.push_back({{"kind", "classifier"}});
+  job.train.batch = 4;
+  job.options.set(job::kPipeline.name, std::string("async"));
+  job = on_stages(std::move(job), 2);
+  const std::vector<std::string> usual = cuts_of(job);
+  const auto [best, least] = least_bytes_of(job);
+  ASSERT_NE(best, usual);
+  job.train.memory_limit = std::to_string(least + least / 64);
+  EXPECT_EQ(cuts_of(job), best);
+  job::Job pinned = job;
+  pinned.train.memory_limit = "";
+  pinned.parallel.stage_cuts = best;
+  EXPECT_EQ(workers_of(job), workers_of(pinned)) << "nothing is computed again";
+}
+
+// What is believed before the cut is what is predicted behind it, about.
+TEST(StageCutsOfJobs, StayWhereDividedStagesAndTilesFit) {
+  struct Case {
+    const char* mesh;
+    std::int64_t zero, batch, segments;
+  };
+  for (const Case& c : {Case{"data=2,stage=2", 0, 64, 0}, Case{"data=2,stage=2", 1, 64, 0},
+                        Case{"data=2,stage=2", 2, 64, 0}, Case{"data=2,stage=2", 3, 64, 0},
+                        Case{"data=4,stage=2", 3, 64, 4}, Case{"stage=2,model=2", 0, 512, 0}}) {
+    SCOPED_TRACE(fmt::format("{}, zero {}", c.mesh, c.zero));
+    job::Job job = with_wide_layers();
+    job.parallel.mesh = c.mesh;
+    job.given_at.erase("parallel.workers");
+    job.train.batch = c.batch;
+    job.train.optimizer.kind = "adam";
+    job.options.set(job::kZero.name, c.zero);
+    job.options.set(job::kSegments.name, c.segments);
+    job::take_workers_of_mesh(job, false);
+    const std::vector<std::int64_t> free = workers_of(job);
+    const std::vector<std::string> usual = cuts_of(job);
+    const std::int64_t most = *std::max_element(free.begin(), free.end());
+    job.train.memory_limit = std::to_string(most + most / 8);
+    EXPECT_EQ(cuts_of(job), usual);
+    EXPECT_EQ(workers_of(job), free);
+  }
+}
+
+// A run that goes on is cut as it was, whatever limit it has now.
+TEST(StageCutsOfJobs, OfAStoredPlanAreThoseThatAreChecked) {
+  job::Job job = with_wide_layers();
+  PrepareOptions options;
+  options.stages = 2;
+  options.transport = "inproc";
+  const auto prepared = prepare(job, kDigits, options);
+  ASSERT_TRUE(prepared.ok()) << prepared.status().to_string();
+  const auto stored = std::make_shared<const plan::Plan>((*prepared)->whole_plan());
+  const auto [best, least] = least_bytes_of(job);
+  job.train.memory_limit = std::to_string(least + least / 16);
+  EXPECT_TRUE(check_stage_memory(job, kDigits).ok());
+  const Status refused = check_stage_memory(job, kDigits, stored);
+  EXPECT_EQ(refused.code(), Code::kInvalid);
+  EXPECT_THAT(refused.message(), HasSubstr("nothing more can be computed again"));
+  EXPECT_THAT(refused.message(), HasSubstr("the nearest limit that would do: train.memory_limit = \""));
+}
+
+// What a pipeline that never drains learns depends on who has which segments, so no speed moves them.
+TEST(StageCutsOfJobs, FollowFromTheJobAloneWhereThePipelineNeverDrains) {
+  const auto shares = [](const char* pipeline, std::vector<double> speeds) {
+    job::Job job = with_wide_layers();
+    job.options.set(job::kPipeline.name, std::string(pipeline));
+    job.options.set(job::kSegments.name, std::int64_t{6});
+    PrepareOptions options;
+    options.stages = 2;
+    options.transport = "inproc";
+    auto rates = std::make_shared<cost::Rates>();
+    rates->speeds = std::move(speeds);
+    options.rates = rates;
+    const auto prepared = prepare(job, kDigits, options);
+    EXPECT_TRUE(prepared.ok()) << prepared.status().to_string();
+    return prepared.ok() ? (*prepared)->plan.segment_owners[0].count : -1;
+  };
+  EXPECT_NE(shares("1f1b", {1, 0.1}), shares("1f1b", {0.1, 1}));
+  EXPECT_EQ(shares("2bw", {1, 0.1}), shares("2bw", {0.1, 1}));
 }
 
 TEST(StageCutsOfJobs, ThatDoNotFitAreRefusedWithALimitThatWouldDo) {

@@ -21,8 +21,8 @@ class Maker {
   Result<std::unique_ptr<comm::GradientSum>> make(std::size_t b) {
     const plan::Bucket& bucket = plan().buckets[b];
     if (options_.leased) return make_row("local", local_spec(bucket));
-    const bool is_coded = !bucket.codec.empty() || bucket.sum == plan::Bucket::kLowRank;
-    if (prepared_.stages != nullptr && (!is_coded || bucket.num_elems == 0)) return make_of_segments(b);
+    if (prepared_.stages != nullptr && (!bucket.is_coded() || bucket.num_elems == 0))
+      return make_of_segments(b);
     if (options_.device_sum != nullptr)
       return comm::make_device_gradients(options_.device_sum, b, spec_of(b));
     if (gpu_.mirror != nullptr && plan().logical_shards == 1)

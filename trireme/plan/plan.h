@@ -49,6 +49,8 @@ struct Bucket {
   // read one.
   double message_bytes = 0, code_bytes = 0;
   bool sends_factors() const { return sum == kFactors; }
+  // Every shard's vector is encoded or factored, so none are added up before.
+  bool is_coded() const { return !codec.empty() || sum == kLowRank; }
 
   // Rows of comm/sum that plans make a difference for.
   static constexpr const char* kDense = "tree";

@@ -23,6 +23,13 @@ Result<BatchTensors> allocate_batch(Device& device, const model::ModelInput& inp
   return b;
 }
 
+Result<std::int64_t> batch_bytes(const model::ModelInput& input, std::int64_t n) {
+  TR_ASSIGN_OR_RETURN(const BatchTensors batch, allocate_batch(phantom_device(), input, n));
+  std::int64_t bytes = 0;
+  for (const Tensor* t : batch.all()) bytes += static_cast<std::int64_t>(t->type().num_bytes());
+  return bytes;
+}
+
 Status feed_batch(exec::Execution& execution, const graph::Graph& graph, const model::ModelInput& input,
                   const BatchTensors& b) {
   const std::pair<std::string_view, const Tensor*> feeds[] = {

@@ -19,6 +19,8 @@ struct BatchTensors {
 };
 
 Result<BatchTensors> allocate_batch(Device& device, const model::ModelInput& input, std::int64_t n);
+// What that comes to. Nothing is allocated.
+Result<std::int64_t> batch_bytes(const model::ModelInput& input, std::int64_t n);
 
 // Feeds what the graph asks for: a model without dropout has no key.
 Status feed_batch(exec::Execution& execution, const graph::Graph& graph, const model::ModelInput& input,

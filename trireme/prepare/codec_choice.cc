@@ -9,6 +9,7 @@
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/factors.h"
 #include "trireme/prepare/make_plan.h"
+#include "trireme/prepare/stages.h"
 
 namespace trireme::prepare {
 namespace {
@@ -103,19 +104,6 @@ TensorSendings cheapest_each(const std::vector<TensorPrices>& tensors) {
   return alike ? TensorSendings() : each;
 }
 
-// Whether a stage has one of the segments that make a bucket's gradients.
-bool is_on(const plan::Plan& plan, const plan::Bucket& bucket, int stage) {
-  const int stages = plan.cell_owners().stages();
-  return std::any_of(bucket.segments.begin(), bucket.segments.end(), [&](std::int32_t segment) {
-    for (std::size_t v = 0; v < plan.segment_owners.size(); ++v) {
-      const collective::LeafRun& run = plan.segment_owners[v];
-      if (static_cast<int>(v) % stages == stage && segment >= run.first && segment < run.first + run.count)
-        return true;
-    }
-    return false;
-  });
-}
-
 // The plan and its costs with the buckets of one stage. Its rank computes all segments here: what hides
 // exchanges is then what the stages before it still have to do.
 std::pair<plan::Plan, plan::StepCosts> at_stage(const plan::Plan& plan, const plan::StepCosts& costs,
@@ -126,7 +114,8 @@ std::pair<plan::Plan, plan::StepCosts> at_stage(const plan::Plan& plan, const pl
   own.second.final_after.clear();
   own.second.updates.clear();
   for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
-    if (!is_on(plan, plan.buckets[b], stage)) continue;
+    const std::vector<int> stages = stages_with(plan, plan.buckets[b].segments);
+    if (std::find(stages.begin(), stages.end(), stage) == stages.end()) continue;
     own.first.buckets.push_back(plan.buckets[b]);
     own.second.needed_before.push_back(costs.needed_before[b]);
     own.second.final_after.push_back(costs.final_after[b]);

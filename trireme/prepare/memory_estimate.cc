@@ -46,15 +46,6 @@ Result<std::int64_t> ahead_bytes(const model::ModelInput& input, std::int64_t sa
   return bytes_of_type(b.x.type()) + bytes_of_type(b.labels.type());
 }
 
-// Samples of one batch, with all that goes with them.
-Result<std::int64_t> batch_bytes(const model::ModelInput& input, std::int64_t samples) {
-  TR_ASSIGN_OR_RETURN(const BatchTensors b, allocate_batch(phantom_device(), input, samples));
-  std::int64_t bytes = 0;
-  for (const Tensor* t : {&b.x, &b.labels, &b.weights, &b.sample_ids, &b.key, &b.step, &b.loss_scale})
-    bytes += bytes_of_type(t->type());
-  return bytes;
-}
-
 // Whether the ranks of a host read each other's memory where it lies.
 bool shares_memory(const plan::Plan& plan) { return plan.transport == "shm"; }
 
@@ -420,9 +411,11 @@ std::int64_t MemoryEstimate::bytes_of(std::string_view part) const {
   TR_CHECK(false, "no part '{}'", part);
 }
 
-Result<MemoryEstimate> estimate_memory(const job::Job& job, const model::ModelInput& input, int threads) {
+Result<MemoryEstimate> estimate_memory(const job::Job& job, const model::ModelInput& input, int threads,
+                                       const StoredPlan& stored) {
   TR_RETURN_IF_ERROR(check(job, threads));
-  const PrepareOptions options = options_of(job, threads);
+  PrepareOptions options = options_of(job, threads);
+  options.fixed = stored;
   TR_ASSIGN_OR_RETURN(const auto prepared, prepare(job, input, options));
   TR_ASSIGN_OR_RETURN(MemoryEstimate estimate, estimate_prepared(job, *prepared, threads));
   // The first worker has as many parts of the model as any, and the first part is as large as any.
@@ -433,9 +426,10 @@ Result<MemoryEstimate> estimate_memory(const job::Job& job, const model::ModelIn
 }
 
 Result<std::vector<std::int64_t>> estimate_workers(const job::Job& job, const model::ModelInput& input,
-                                                   int threads) {
+                                                   int threads, const StoredPlan& stored) {
   TR_RETURN_IF_ERROR(check(job, threads));
   PrepareOptions options = options_of(job, threads);
+  options.fixed = stored;
   TR_ASSIGN_OR_RETURN(const job::Seating seating, job::seating_of(job, options.tiles));
   std::vector<std::int64_t> bytes(static_cast<std::size_t>(seating.num_workers), 0);
   const int places = options.stages * options.tiles;
@@ -444,6 +438,8 @@ Result<std::vector<std::int64_t>> estimate_workers(const job::Job& job, const mo
     options.stage = place / options.tiles;
     TR_ASSIGN_OR_RETURN(const auto prepared, prepare(job, input, options));
     if (place == 0) options.fixed = std::make_shared<const plan::Plan>(prepared->whole_plan());
+    options.owners_stand = true;
+    if (prepared->stages != nullptr) options.like = prepared;
     for (int replica = 0; replica < options.replicas; ++replica) {
       TR_ASSIGN_OR_RETURN(const MemoryEstimate own, estimate_rank(job, *prepared, threads, replica));
       const auto rank = static_cast<std::size_t>(replica * places + place);

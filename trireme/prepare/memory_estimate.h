@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "trireme/base/json.h"
 #include "trireme/job/job.h"
 #include "trireme/model/zoo.h"
+#include "trireme/plan/plan.h"
 
 namespace trireme::prepare {
 
@@ -34,12 +36,16 @@ struct MemoryEstimate {
   std::int64_t bytes_of(std::string_view part) const;  // invariant: there is such a part
 };
 
+// The plan that a run which goes on has stored; null: it begins.
+using StoredPlan = std::shared_ptr<const plan::Plan>;
+
 // What the job's busiest worker needs, which has `threads` compute threads.
-Result<MemoryEstimate> estimate_memory(const job::Job& job, const model::ModelInput& input, int threads);
+Result<MemoryEstimate> estimate_memory(const job::Job& job, const model::ModelInput& input, int threads,
+                                       const StoredPlan& stored = nullptr);
 
 // What each worker needs, in their order: all that is in memory of its ranks.
 Result<std::vector<std::int64_t>> estimate_workers(const job::Job& job, const model::ModelInput& input,
-                                                   int threads);
+                                                   int threads, const StoredPlan& stored = nullptr);
 
 // What a rank whose graphs are compiled holds on its GPU where it has one, else on the host: the one of that
 // replica (the coordinate along the data axis) at the position that `prepared` is of.
@@ -61,7 +67,8 @@ Status keep_below_limit(const job::Job& job, int threads, const Prepared& prepar
 Status keep_stage_below_limit(const job::Job& job, int threads, const Prepared& prepared,
                               const std::function<Status(std::size_t segment, std::int64_t bytes)>& save);
 // Before the start: whether every stage of the job stays below its limit.
-Status check_stage_memory(const job::Job& job, const model::ModelInput& input);
+Status check_stage_memory(const job::Job& job, const model::ModelInput& input,
+                          const StoredPlan& stored = nullptr);
 
 // {"predicted_bytes", "measured_bytes"}: the estimate, and the most that this worker's GPU memory came to so
 // far. None where there is no GPU.

@@ -126,15 +126,15 @@ namespace {
 
 // A limit of workers that would do, nearly the least one; 0: none was found. Cuts follow from the limit, so
 // it is tried.
-std::int64_t nearest_limit(job::Job job, const model::ModelInput& input) {
+std::int64_t nearest_limit(job::Job job, const model::ModelInput& input, const StoredPlan& stored) {
   constexpr int kHalvings = 6;
   const auto does = [&](std::int64_t bytes) {
     job.train.memory_limit = std::to_string(bytes);
-    return estimate_workers(job, input, 1).ok();
+    return estimate_workers(job, input, 1, stored).ok();
   };
   const Result<std::uint64_t> asked = parse_bytes(job.train.memory_limit);
   job.train.memory_limit.clear();
-  const Result<std::vector<std::int64_t>> free = estimate_workers(job, input, 1);
+  const Result<std::vector<std::int64_t>> free = estimate_workers(job, input, 1, stored);
   if (!asked.ok() || !free.ok()) return 0;
   auto low = static_cast<std::int64_t>(*asked), high = *std::max_element(free->begin(), free->end());
   if (high <= low || !does(high)) return 0;
@@ -147,11 +147,11 @@ std::int64_t nearest_limit(job::Job job, const model::ModelInput& input) {
 
 }  // namespace
 
-Status check_stage_memory(const job::Job& job, const model::ModelInput& input) {
+Status check_stage_memory(const job::Job& job, const model::ModelInput& input, const StoredPlan& stored) {
   if (job.train.memory_limit.empty() || job::segments_of(job) == 1) return {};
-  const Status status = estimate_workers(job, input, 1).status();
+  const Status status = estimate_workers(job, input, 1, stored).status();
   if (status.code() != Code::kExhausted) return status;
-  const std::int64_t nearest = nearest_limit(job, input);
+  const std::int64_t nearest = nearest_limit(job, input, stored);
   constexpr std::int64_t kUnit = 1024;
   if (nearest == 0) return Status(Code::kInvalid, status.message());
   return error(Code::kInvalid, "{}; the nearest limit that would do: train.memory_limit = \"{}KiB\"",

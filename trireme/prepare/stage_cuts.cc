@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "trireme/base/units.h"
 #include "trireme/job/job_options.h"
@@ -68,25 +69,17 @@ Surroundings known_to(const job::Job& job, const PrepareOptions& options, const 
                       std::int32_t chain) {
   if (!job.train.memory_limit.empty()) return assumed_by(job);
   Surroundings out = assumed_by(job);
-  out.speeds = speeds_of(job, options, chain);
   if (options.rates == nullptr || job::overlaps_steps(job)) return out;
+  out.speeds = speeds_of(job, options, chain);
   out.machine = options.rates->machine;
   out.threads = model.shard_threads;
   out.link = options.rates->comm.link;
   return out;
 }
 
-TimetableSpec timetable_of(const job::Job& job, const PrepareOptions& options, std::int32_t shards) {
-  TimetableSpec spec;
-  spec.kind = job.options.text(job::kPipeline);
-  spec.stages = options.stages;
-  spec.virtual_stages = chain_of(job, options) / options.stages;
-  spec.micro_batches = parallel::even_runs(shards, options.replicas)[0].count;
-  spec.vertical_sync = job.options.flag(job::kVerticalSync);
-  const auto row = parallel::find_timetable_row(spec.kind);
-  if (row.ok() && !(*row)->is_synchronous && (*row)->update_every(spec) != spec.micro_batches)
-    spec.update_every = spec.micro_batches;
-  return spec;
+TimetableSpec spec_of(const job::Job& job, const PrepareOptions& options, std::int32_t shards) {
+  return timetable_of(job, options.stages, chain_of(job, options) / options.stages,
+                      parallel::even_runs(shards, options.replicas)[0].count);
 }
 
 double message_seconds(const Surroundings& around, double bytes) {
@@ -135,6 +128,8 @@ StagePieces joined(const StagePieces& layers, const parallel::Cuts& cuts) {
       if (layers.bytes.empty()) continue;
       bytes.held += layers.bytes[l].held;
       bytes.kept += layers.bytes[l].kept;
+      bytes.version += layers.bytes[l].version;
+      bytes.in_turn += layers.bytes[l].in_turn;
       bytes.scratch = std::max(bytes.scratch, layers.bytes[l].scratch);
     }
     out.seconds.push_back(seconds);
@@ -150,9 +145,20 @@ StagePieces joined(const StagePieces& layers, const parallel::Cuts& cuts) {
   return out;
 }
 
+// Layers of which each stage makes one segment: it has no turns.
+void join_turns(StagePieces& layers) {
+  for (parallel::PieceBytes& b : layers.bytes) b.held += std::exchange(b.in_turn, 0);
+}
+
+// Versions of the weights beside the newest, per virtual stage.
+std::vector<std::int64_t> old_versions(const parallel::TimetableRow& row, const TimetableSpec& spec) {
+  std::vector<std::int64_t> versions;
+  for (int v = 0; v < spec.chain(); ++v) versions.push_back(row.weight_versions(spec, spec.stage_of(v)) - 1);
+  return versions;
+}
+
 // The most micro-batches in flight, per virtual stage.
-Result<std::vector<std::int64_t>> in_flight_of(TimetableSpec spec, bool is_synchronous) {
-  if (!is_synchronous) spec.micro_batches *= spec.stages + 1;  // as in a run without an end
+Result<std::vector<std::int64_t>> in_flight_of(const TimetableSpec& spec) {
   TR_ASSIGN_OR_RETURN(const auto stages, parallel::build_timetables(spec));
   std::vector<std::int64_t> now(static_cast<std::size_t>(spec.chain()), 0), most = now;
   for (const parallel::StageActions& actions : stages)
@@ -197,7 +203,10 @@ Result<PieceRuns> choose(const job::Job& job, const PrepareOptions& options, con
   };
   if (!asked.pieces.bytes.empty()) {
     TR_ASSIGN_OR_RETURN(request.limit_bytes, limit_of(job, options, asked.spec));
-    TR_ASSIGN_OR_RETURN(request.in_flight, in_flight_of(asked.spec, is_synchronous));
+    TimetableSpec walked = asked.spec;
+    if (!is_synchronous) walked.micro_batches *= walked.stages + 1;  // as in a run without an end
+    TR_ASSIGN_OR_RETURN(request.in_flight, in_flight_of(walked));
+    request.versions = old_versions(**row, walked);
     request.common_bytes = common_bytes / asked.spec.virtual_stages;
   }
   TR_ASSIGN_OR_RETURN(const parallel::StageCutChoice choice,
@@ -231,7 +240,8 @@ Result<parallel::Cuts> choose_segments(const job::Job& job, const PrepareOptions
   asked.around = assumed_by(job);
   asked.pieces = pieces_of(model, asked.around);
   TR_ASSIGN_OR_RETURN(const std::int64_t common, add_bytes(job, model, asked.pieces));
-  asked.spec = timetable_of(job, options, model.logical_shards);
+  join_turns(asked.pieces);
+  asked.spec = spec_of(job, options, model.logical_shards);
   asked.least_gain = kClearGain;
   TR_ASSIGN_OR_RETURN(const PieceRuns first, choose(job, options, asked, runs_of(cuts), common));
   cuts.layers.assign(first.begin() + 1, first.end());
@@ -255,13 +265,27 @@ Result<std::vector<collective::LeafRun>> share_segments(const job::Job& job, con
     StagePieces layers = pieces_of(model, asked.around);
     TR_ASSIGN_OR_RETURN(const std::int64_t common, add_bytes(job, model, layers));
     asked.pieces = joined(layers, cuts);
-    asked.spec = timetable_of(job, options, model.logical_shards);
+    asked.spec = spec_of(job, options, model.logical_shards);
     TR_ASSIGN_OR_RETURN(first, choose(job, options, asked, first, common));
   }
   std::vector<collective::LeafRun> out;
   for (std::size_t v = 0; v < first.size(); ++v)
     out.push_back({first[v], (v + 1 < first.size() ? first[v + 1] : segments) - first[v]});
   return out;
+}
+
+TimetableSpec timetable_of(const job::Job& job, int stages, int virtual_stages, int micro_batches) {
+  TimetableSpec spec;
+  spec.kind = job.options.text(job::kPipeline);
+  spec.stages = stages;
+  spec.virtual_stages = virtual_stages;
+  spec.micro_batches = micro_batches;
+  spec.vertical_sync = job.options.flag(job::kVerticalSync);
+  spec.weight_stashing = job.options.flag(job::kWeightStashing);
+  const auto row = parallel::find_timetable_row(spec.kind);
+  if (row.ok() && !(*row)->is_synchronous && (*row)->update_every(spec) != spec.micro_batches)
+    spec.update_every = spec.micro_batches;
+  return spec;
 }
 
 Result<parallel::PricedTimetable> price_step(const parallel::TimetableSpec& spec, bool is_synchronous,

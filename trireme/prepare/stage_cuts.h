@@ -17,7 +17,8 @@
 
 namespace trireme::prepare {
 
-// What layers hold where each of them is a segment, about. `common`: what every stage has beside them.
+// What layers hold where each of them is a segment, about: `in_turn` is then their part of what the segments
+// of a stage use in turn. `common`: what every stage has beside them.
 struct LayerBytes {
   std::vector<parallel::PieceBytes> layers;
   std::int64_t common = 0;
@@ -39,6 +40,9 @@ Result<parallel::Cuts> choose_segments(const job::Job& job, const PrepareOptions
 // Runs of these segments along the chain of virtual stages.
 Result<std::vector<collective::LeafRun>> share_segments(const job::Job& job, const PrepareOptions& options,
                                                         const DepthModel& model, const parallel::Cuts& cuts);
+
+// The job's timetable for so many stages, and micro-batches of a step.
+parallel::TimetableSpec timetable_of(const job::Job& job, int stages, int virtual_stages, int micro_batches);
 
 // What a step takes. Where the pipeline never drains, a step in the middle of a long run.
 Result<parallel::PricedTimetable> price_step(const parallel::TimetableSpec& spec, bool is_synchronous,

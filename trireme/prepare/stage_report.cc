@@ -109,6 +109,8 @@ Status compare_unlimited(job::Job job, const model::ModelInput& input, PrepareOp
   if (job.train.memory_limit.empty()) return {};
   job.train.memory_limit.clear();
   options.fixed = nullptr;
+  options.owners_stand = false;
+  options.like = nullptr;
   options.stage = 0;
   TR_ASSIGN_OR_RETURN(const auto free, prepare(job, input, options));
   const cost::Rates rates = rates_of(options);
@@ -164,6 +166,8 @@ Result<StagesReport> report_stages(const job::Job& job, const model::ModelInput&
     TR_ASSIGN_OR_RETURN(const auto prepared, prepare(job, input, options));
     if (options.stage == 0) {
       options.fixed = std::make_shared<const plan::Plan>(prepared->whole_plan());
+      options.owners_stand = true;
+      options.like = prepared;
       times = pipeline_times(*prepared, rates);
       TR_ASSIGN_OR_RETURN(layers, layers_of_job(job, *prepared));
       TR_ASSIGN_OR_RETURN(out.priced, price_step(*prepared->stages, times));

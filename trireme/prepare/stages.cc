@@ -79,18 +79,6 @@ std::map<std::string, std::vector<std::int32_t>> users_of(const SegmentedModel& 
   return users;
 }
 
-// Positions of the stage axis that have one of these segments.
-std::vector<int> stages_with(const plan::Plan& plan, const std::vector<std::int32_t>& segments) {
-  const int stages = plan.cell_owners().stages();
-  std::set<int> found;
-  for (const std::int32_t g : segments)
-    for (std::size_t v = 0; v < plan.segment_owners.size(); ++v) {
-      const collective::LeafRun& run = plan.segment_owners[v];
-      if (g >= run.first && g < run.first + run.count) found.insert(static_cast<int>(v) % stages);
-    }
-  return {found.begin(), found.end()};
-}
-
 // Variables lie on the stages whose segments read them; what none reads lies on the first.
 Status lay_out(const job::Job& job, const SegmentedModel& model, Prepared& out) {
   plan::Plan& plan = out.plan;
@@ -148,15 +136,20 @@ Status check_tied(const SegmentedModel& model, const PrepareOptions& options, co
   return {};
 }
 
-// How the graphs of segments are cut over tiles, with the variables as the whole model's are.
-Status cut_over_tiles(const job::Job& job, const PrepareOptions& options, const SegmentedModel& train,
-                      Prepared& out) {
-  plan::Plan& plan = out.plan;
+SegmentTiles tiles_of(const PrepareOptions& options, const plan::Plan& plan) {
   const cost::Rates rates = rates_of(options);
   SegmentTiles over;
   over.tiles = plan.tiles;
   over.costs = {rates.comm, rates.machine, 1};
   for (const auto& [name, layout] : plan.layouts) over.cuts.emplace(name, layout.axes.back().to_option());
+  return over;
+}
+
+// How the graphs of segments are cut over tiles, with the variables as the whole model's are.
+Status cut_over_tiles(const job::Job& job, const PrepareOptions& options, const SegmentedModel& train,
+                      Prepared& out) {
+  plan::Plan& plan = out.plan;
+  const SegmentTiles over = tiles_of(options, plan);
   TR_ASSIGN_OR_RETURN(const SegmentedModel eval, eval_segments(job, out));
   for (std::size_t s = 0; s < train.segments.size(); ++s) {
     TR_ASSIGN_OR_RETURN(auto cuts, choose_segment(job, train.segments[s].graph, over));
@@ -365,6 +358,17 @@ double crossing_bytes(const SegmentedModel& model, std::int32_t at) {
 
 }  // namespace
 
+std::vector<int> stages_with(const plan::Plan& plan, const std::vector<std::int32_t>& segments) {
+  const int stages = plan.cell_owners().stages();
+  std::set<int> found;
+  for (const std::int32_t g : segments)
+    for (std::size_t v = 0; v < plan.segment_owners.size(); ++v) {
+      const collective::LeafRun& run = plan.segment_owners[v];
+      if (g >= run.first && g < run.first + run.count) found.insert(static_cast<int>(v) % stages);
+    }
+  return {found.begin(), found.end()};
+}
+
 bool splits_weights(const Prepared& prepared) {
   const auto row = parallel::find_timetable_row(prepared.plan.pipeline);
   return prepared.deals_shards || !row.ok() || (*row)->splits_weights;
@@ -392,40 +396,80 @@ parallel::Cuts every_cut(const LayerList& list) {
   return cuts;
 }
 
-Result<std::int64_t> samples_bytes(const model::ModelInput& input, std::int64_t samples) {
-  TR_ASSIGN_OR_RETURN(const BatchTensors batch, allocate_batch(phantom_device(), input, samples));
-  std::int64_t bytes = 0;
-  for (const Tensor* t : batch.all()) bytes += static_cast<std::int64_t>(t->type().num_bytes());
-  return bytes;
+// How the replicas divide what a stage holds (Plan::zero_level), before a plan has it.
+struct Division {
+  std::int64_t replicas = 1;
+  std::int32_t level = 0;
+  bool deals_shards = false;
+  std::int64_t sums = 1;  // vectors of the gradients that are summed
+
+  std::int64_t part(std::int64_t all) const { return (all + replicas - 1) / replicas; }
+};
+
+Division division_of(const job::Job& job, const PrepareOptions& options, const DepthModel& model,
+                     const Prepared& p) {
+  const std::int32_t shards = model.logical_shards;
+  plan::Plan ahead;
+  ahead.segments = std::max(p.plan.segments, job::segments_of(job));
+  ahead.logical_shards = shards;
+  ahead.owners = parallel::even_runs(shards, options.replicas);
+  ahead.zero = static_cast<std::int32_t>(job.options.integer(job::kZero));
+  const collective::LeafRun run = ahead.owners[0];
+  Division out{options.replicas, ahead.zero_level(), can_deal_shards(job, ahead)};
+  const bool is_coded = !job::sending_of(job).is(job::Sending::Kind::kDense);
+  const comm::Counter counter =
+      out.deals_shards ? comm::count_up({0, run.count}, run.count) : comm::count_up(run, shards);
+  out.sums = is_coded ? run.count : counter.num_vectors;
+  if (job.train.optimizer.max_batch_multiplier > 1) out.sums += run.count;
+  return out;
 }
 
 // The variables that a segment reads, what the optimizer keeps of them, gradients, and the copy that is
-// written.
-Result<std::int64_t> held_bytes(const job::Job& job, const Graph& segment, const Prepared& p,
-                                std::int64_t gradient_vectors) {
+// written. Gradients of a segment whose sums are divided, and weights that are, lie in memory that segments
+// use in turn.
+Status hold_variables(const job::Job& job, const Graph& segment, const Prepared& p, const Division& division,
+                      parallel::PieceBytes& bytes) {
   const auto reads = [&](const std::string& name) { return segment.find_variable(name).has_value(); };
+  const auto bytes_of = [](const auto& v) { return static_cast<std::int64_t>(v.type.num_bytes()); };
   std::vector<model::Parameter> trained;
-  std::int64_t state = 0, gradients = 0;
+  std::int64_t weights = 0, gradients = 0, frozen = 0, kept = 0;
   for (const model::Parameter& v : p.parameters)
     if (reads(v.name)) trained.push_back(v);
   for (const model::Parameter& v : trained) {
-    state += static_cast<std::int64_t>(v.type.num_bytes());
-    gradients += 4 * v.type.shape.num_elems() * gradient_vectors;
+    weights += bytes_of(v);
+    gradients += 4 * v.type.shape.num_elems();
   }
-  for (const model::Parameter& v : p.frozen)
-    if (reads(v.name)) state += static_cast<std::int64_t>(v.type.num_bytes());
+  for (const model::Parameter& v : p.frozen) frozen += reads(v.name) ? bytes_of(v) : 0;
   TR_ASSIGN_OR_RETURN(const auto states, model::optimizer_states(job::optimizer_spec(job), trained));
-  for (const model::StateVariable& v : states) state += static_cast<std::int64_t>(v.type.num_bytes());
-  return 2 * state + gradients;
+  for (const model::StateVariable& v : states) kept += bytes_of(v);
+  if (division.level >= 1) kept = division.part(kept);
+  const std::int64_t own = division.level == 3 ? division.part(weights) : weights;
+  bytes.held = 2 * (own + frozen + kept);
+  bytes.in_turn = weights - own;
+  bytes.version = gradients;
+  if (division.deals_shards) {
+    bytes.held += division.sums * division.part(gradients);
+    bytes.in_turn += gradients;
+  } else {
+    bytes.held += (1 + division.sums) * gradients;
+  }
+  return {};
+}
+
+// What this tile computes of a layer that is a segment of its own.
+Result<Graph> tile_of_layer(const job::Job& job, const SegmentTiles& over, const Prepared& p,
+                            const Graph& layer) {
+  if (over.tiles == 1) return layer;
+  std::int64_t slot = first_train_slot();
+  TR_ASSIGN_OR_RETURN(const parallel::StoredOptions cuts, choose_segment(job, layer, over));
+  return tile_of_segment(job, layer, cuts, p.plan, p.tile, slot);
 }
 
 Result<LayerBytes> bytes_of_layers(const job::Job& job, const PrepareOptions& options,
                                    const DepthModel& model, const Prepared& p) {
-  const std::int32_t shards = model.logical_shards;
-  const collective::LeafRun run = parallel::even_runs(shards, options.replicas)[0];
-  const bool is_coded = !job::sending_of(job).is(job::Sending::Kind::kDense);
-  std::int64_t vectors = 1 + (is_coded ? run.count : comm::count_up(run, shards).num_vectors);
-  if (job.train.optimizer.max_batch_multiplier > 1) vectors += run.count;
+  const Division division = division_of(job, options, model, p);
+  const collective::LeafRun run = parallel::even_runs(model.logical_shards, options.replicas)[0];
+  const SegmentTiles over = tiles_of(options, p.plan);
   exec::CompileOptions kernels;
   kernels.width = model.shard_threads;
   kernels.tf32 = job.train.precision == "tf32";
@@ -441,12 +485,13 @@ Result<LayerBytes> bytes_of_layers(const job::Job& job, const PrepareOptions& op
   TR_ASSIGN_OR_RETURN(const SegmentedModel eval, parallel::cut_model({&scored, &list, every_cut(list), {}}));
   TR_ASSIGN_OR_RETURN(const parallel::TimetableRow* row,
                       parallel::find_timetable_row(job.options.text(job::kPipeline)));
-  const bool splits = row->splits_weights || p.deals_shards;
+  const bool splits = row->splits_weights || division.deals_shards;
   LayerBytes out;
   for (const parallel::Segment& s : train.segments) {
+    TR_ASSIGN_OR_RETURN(const Graph own, tile_of_layer(job, over, p, s.graph));
     TR_ASSIGN_OR_RETURN(
         const Graph fast,
-        lower::faster_graph({job.train.precision, nullptr, {s.forward, s.backward, s.weights}}, s.graph));
+        lower::faster_graph({job.train.precision, nullptr, {s.forward, s.backward, s.weights}}, own));
     std::vector<std::vector<std::string>> phases{s.forward, s.backward, s.weights};
     std::vector<std::string> early;
     if (splits) {
@@ -456,22 +501,23 @@ Result<LayerBytes> bytes_of_layers(const job::Job& job, const PrepareOptions& op
     }
     TR_ASSIGN_OR_RETURN(const Compiled compiled, exec::compile(fast, phased(kernels, phases, early)));
     parallel::PieceBytes& bytes = out.layers.emplace_back();
-    TR_ASSIGN_OR_RETURN(bytes.held, held_bytes(job, s.graph, p, vectors));
+    TR_RETURN_IF_ERROR(hold_variables(job, s.graph, p, division, bytes));
     const auto at = static_cast<std::int32_t>(out.layers.size()) - 1;
     bytes.kept = compiled->arena_bytes() + static_cast<std::int64_t>(crossing_bytes(train, at));
     bytes.scratch = compiled->scratch_bytes() + static_cast<std::int64_t>(crossing_bytes(train, at));
     if (at >= static_cast<std::int32_t>(eval.segments.size())) continue;
     // Layers of a stage evaluate one after the other, in the same memory.
-    TR_ASSIGN_OR_RETURN(const Compiled judge,
-                        compile_eval(job, eval.segments[static_cast<std::size_t>(at)].graph, kernels));
+    TR_ASSIGN_OR_RETURN(const Graph judged_here,
+                        tile_of_layer(job, over, p, eval.segments[static_cast<std::size_t>(at)].graph));
+    TR_ASSIGN_OR_RETURN(const Compiled judge, compile_eval(job, judged_here, kernels));
     bytes.scratch +=
         std::max(judge->arena_bytes() + judge->scratch_bytes(),
                  static_cast<std::int64_t>(crossing_bytes(eval, at - 1) + crossing_bytes(eval, at)));
   }
   const std::int64_t samples =
       options.fixed != nullptr ? p.plan.shard_batch : shard_batch_of(job, options.replicas);
-  TR_ASSIGN_OR_RETURN(const std::int64_t of_batch, samples_bytes(p.input, samples));
-  TR_ASSIGN_OR_RETURN(const std::int64_t of_eval, samples_bytes(p.input, p.eval_batch));
+  TR_ASSIGN_OR_RETURN(const std::int64_t of_batch, batch_bytes(p.input, samples));
+  TR_ASSIGN_OR_RETURN(const std::int64_t of_eval, batch_bytes(p.input, p.eval_batch));
   out.common = of_batch * run.count * (job.data.prefetch + 1) + of_eval;
   return out;
 }
@@ -602,17 +648,11 @@ Status compile_stages(const job::Job& job, const PrepareOptions& options, const 
   const plan::Plan& plan = out.plan;
   auto stages = std::make_shared<Stages>();
   stages->stage = options.stage;
-  stages->timetable.kind = plan.pipeline;
-  stages->timetable.stages = plan.cell_owners().stages();
-  stages->timetable.virtual_stages = plan.virtual_stages;
-  stages->timetable.micro_batches = plan.owners[0].count;
-  stages->timetable.vertical_sync = job.options.flag(job::kVerticalSync);
-  stages->timetable.weight_stashing = job.options.flag(job::kWeightStashing);
+  stages->timetable =
+      timetable_of(job, plan.cell_owners().stages(), plan.virtual_stages, plan.owners[0].count);
   TR_ASSIGN_OR_RETURN(const parallel::TimetableRow* row, parallel::find_timetable_row(plan.pipeline));
   stages->is_synchronous = row->is_synchronous;
   stages->splits_weights = splits_weights(out);
-  if (!row->is_synchronous && row->update_every(stages->timetable) != plan.owners[0].count)
-    stages->timetable.update_every = plan.owners[0].count;
   for (const collective::LeafRun& run : plan.segment_owners) stages->first_segments.push_back(run.first);
   if (options.like != nullptr) {
     stages->whole_train = options.like->stages->whole_train;
@@ -787,9 +827,8 @@ Result<StageBytes> stage_bytes(const Prepared& prepared, int replica) {
     out.scratch = std::max(out.scratch, own.train->scratch_bytes());
     for (const std::size_t b : own.buckets) {
       const plan::Bucket& bucket = plan.buckets[b];
-      const bool is_coded = !bucket.codec.empty() || bucket.sum == plan::Bucket::kLowRank;
       const std::int64_t written = prepared.deals_shards ? 0 : bucket.num_elems;
-      out.gradients += 4 * (written + summed(bucket) * (is_coded ? run.count : counter.num_vectors));
+      out.gradients += 4 * (written + summed(bucket) * (bucket.is_coded() ? run.count : counter.num_vectors));
     }
     out.evaluation += own.eval->arena_bytes();
     eval_scratch = std::max(eval_scratch, own.eval->scratch_bytes());

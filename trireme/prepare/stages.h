@@ -24,7 +24,7 @@ struct StageSegment {
   Compiled train, eval;
   std::vector<std::size_t> buckets;  // that its gradients and statistics are in
   // Gradients that backward makes by the way, before other micro-batches may go backward: they are kept, and
-  // copied into their buckets when the weights' turn comes.
+  // copied into their buckets when the weights' turn comes. Empty unless B and W are split.
   std::vector<std::string> early;                 // parameters
   std::vector<std::vector<std::string>> outputs;  // of the train graph, by phase
   // Where shards are dealt out: per bucket, where its gradients are written in memory that segments use in
@@ -69,6 +69,8 @@ Status cut_depth(const job::Job& job, const PrepareOptions& options, bool fixed,
 Result<std::vector<plan::Bucket>> segment_buckets(const job::Job& job, const Prepared& prepared,
                                                   const std::vector<plan::ParameterSize>& sizes,
                                                   std::int64_t bucket_bytes);
+// Positions of the stage axis that have one of these segments, ascending.
+std::vector<int> stages_with(const plan::Plan& plan, const std::vector<std::int32_t>& segments);
 // Whether the backward pass of a segment is two phases, B and W, or all of it is B: what lives between them
 // is not kept then. They are two where the timetable puts something between them, and where gradients are
 // divided among replicas: those of one micro-batch are then on their way during B of the next one.

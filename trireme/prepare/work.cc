@@ -45,10 +45,9 @@ StageExtras stage_extras(const Prepared& prepared, std::int32_t segment, const c
   const double micro_batches = std::max<double>(1, static_cast<double>(counter.after.size()));
   for (const plan::Bucket& b : prepared.whole_buckets) {
     if (std::find(b.segments.begin(), b.segments.end(), segment) == b.segments.end()) continue;
-    const bool is_coded = !b.codec.empty() || b.sum == plan::Bucket::kLowRank;
     const double elems = static_cast<double>(b.num_elems);
     out.add_seconds +=
-        is_coded ? 8 * elems * traffic : elems * (adds * add + copies * 8 * traffic) / micro_batches;
+        b.is_coded() ? 8 * elems * traffic : elems * (adds * add + copies * 8 * traffic) / micro_batches;
     out.add_seconds += to_seconds(rates.machine.op_overhead_ns);
   }
   // A thread of its own moves messages; where all cores compute, they wait for it.

@@ -93,14 +93,30 @@ runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, job::Job& j
   co_return out;
 }
 
-Status check_cut(const job::Job& job, const data::Dataset& data) {
+runtime::Task<prepare::StoredPlan> stored_plan(runtime::Runtime& rt, const job::Job& job,
+                                               std::string run_dir) {
+  const std::vector<std::string> folders =
+      co_await record::folders_to_resume(rt, job.name, std::move(run_dir), "runs");
+  for (const std::string& folder : folders) {
+    const Result<Bytes> bytes = co_await rt.files().read(folder + "/plan.json");
+    if (!bytes.ok()) continue;
+    const Result<Json> json = parse_json(as_text(*bytes), folder + "/plan.json");
+    if (!json.ok()) continue;
+    Result<plan::Plan> plan = plan::plan_from_json(*json);
+    if (plan.ok() && plan->job_sha256 == job::job_sha256(job))
+      co_return std::make_shared<const plan::Plan>(std::move(*plan));
+  }
+  co_return nullptr;
+}
+
+Status check_cut(const job::Job& job, const data::Dataset& data, const prepare::StoredPlan& stored) {
   if (job::tiles_of(job) == 1 && job::segments_of(job) == 1) return {};
   TR_ASSIGN_OR_RETURN(const model::ModelInput input, job::model_input(job, data));
   TR_RETURN_IF_ERROR(check_depth(job, input));
   if (job::tiles_of(job) > 1) TR_RETURN_IF_ERROR(prepare::check_tiling(job, input));
   // Which stages read a parameter is known when the graphs are cut.
-  if (job::overlaps_steps(job)) TR_RETURN_IF_ERROR(prepare::estimate_memory(job, input, 1).status());
-  return prepare::check_stage_memory(job, input);
+  if (job::overlaps_steps(job)) TR_RETURN_IF_ERROR(prepare::estimate_memory(job, input, 1, stored).status());
+  return prepare::check_stage_memory(job, input, stored);
 }
 
 }  // namespace trireme::start

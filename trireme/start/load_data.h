@@ -7,6 +7,7 @@
 
 #include "trireme/data/dataset.h"
 #include "trireme/job/job.h"
+#include "trireme/prepare/memory_estimate.h"
 
 namespace trireme::start {
 
@@ -25,8 +26,13 @@ struct LoadSpec {
 // that the job would resume goes on as it was settled.
 runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, job::Job& job, LoadSpec spec);
 
+// The plan of the run that a settled job would resume, in `run_dir` as in LoadSpec; null: it begins. What is
+// wrong with a plan is said where the run goes on.
+runtime::Task<prepare::StoredPlan> stored_plan(runtime::Runtime& rt, const job::Job& job,
+                                               std::string run_dir);
+
 // Whether the model of a settled job can be cut over its mesh as asked for (prepare/tiles.h), and every stage
-// of it stays below the job's memory limit, before anything is started.
-Status check_cut(const job::Job& job, const data::Dataset& data);
+// of it stays below the job's memory limit, before anything is started. A run that goes on is cut as it was.
+Status check_cut(const job::Job& job, const data::Dataset& data, const prepare::StoredPlan& stored = nullptr);
 
 }  // namespace trireme::start

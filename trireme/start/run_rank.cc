@@ -153,7 +153,10 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   load.settled = run.is_prepared();
   Result<LoadedData> data = co_await load_dataset(rt, *job, std::move(load));
   if (!data.ok()) co_return data.status();
-  if (!run.is_prepared()) TR_CO_RETURN_IF_ERROR(check_cut(*job, *data->set));
+  if (!run.is_prepared()) {
+    const prepare::StoredPlan stored = co_await stored_plan(rt, *job, run.start.run_dir);
+    TR_CO_RETURN_IF_ERROR(check_cut(*job, *data->set, stored));
+  }
   const RunObserver& observer = run.start.observer;
   if (!run.is_prepared() && run.id.rank == 0)
     for (const std::string& note : data->notes) observer.note(note);

@@ -77,7 +77,8 @@ Task<Status> open_and_launch(runtime::Runtime& rt, const HostRun& run, Opened& o
   Result<LoadedData> data = co_await load_dataset(rt, out.job, std::move(load));
   run.observer.doing("", rt.now());
   if (!data.ok()) co_return data.status();
-  TR_CO_RETURN_IF_ERROR(check_cut(out.job, *data->set));
+  const prepare::StoredPlan stored = co_await stored_plan(rt, out.job, run.run_dir);
+  TR_CO_RETURN_IF_ERROR(check_cut(out.job, *data->set, stored));
   Result<record::RunFolder> folder =
       co_await record::open_run_folder(rt, out.job, run.run_dir, "runs", this_owner(run.command));
   if (!folder.ok()) co_return folder.status();

@@ -1,5 +1,6 @@
 // WeightVersions: older versions of a stage's parameters, for micro-batches that go forward and back by the
-// same weights while later ones are applied (weight stashing: Narayanan et al. 2019, "PipeDream").
+// same weights while later ones are applied (weight stashing: Narayanan et al. 2019, "PipeDream"), unless
+// weights are not stashed.
 //
 // A version is known by the updates before it, counted from when the pipeline began to fill. The newest one
 // is where the optimizer writes; older ones are copies, made before an update and used again when nobody
