@@ -36,8 +36,10 @@ struct Plan {
   int num_rounds = 0;  // of the ring; 0: world - 1
   int slow_rank = -1;  // computes for `slow_ns` in step 3
   TimeNs slow_ns = 0;
-  int idle_rank = -1;        // never calls step 3
-  int wrong_step_rank = -1;  // calls another slot in step 3
+  int idle_rank = -1;          // never calls step 3
+  int wrong_step_rank = -1;    // calls another slot in step 3
+  std::uint64_t bytes = 1024;  // of a message
+  cost::LinkModel link;
   MembershipOptions options;
   TimeNs limit = 60 * kSecond;
 };
@@ -110,8 +112,8 @@ class Rank {
                         .step = step,
                         .part = static_cast<std::uint32_t>(round)};
       Shot sent(rt_), received(rt_);
-      transport_->send(next, id, fp, {nullptr, 1024}, &sent, 0);
-      transport_->recv(previous, id, fp, {nullptr, 1024}, &received, 1);
+      transport_->send(next, id, fp, {nullptr, plan_.bytes}, &sent, 0);
+      transport_->recv(previous, id, fp, {nullptr, plan_.bytes}, &received, 1);
       membership_->set_waiting({previous, operation_});
       co_await received.done.wait_until(kForever);
       co_await sent.done.wait_until(kForever);
@@ -141,7 +143,7 @@ Result4 play(const Plan& plan) {
   machine.flops_per_second_per_core = 1e9;  // one flop is one nanosecond
   machine.op_overhead_ns = 0;
   runtime::WorldSpec spec;
-  spec.topology = cost::Topology::single_switch(plan.world, machine, {});
+  spec.topology = cost::Topology::single_switch(plan.world, machine, plan.link);
   spec.phantom = true;
   spec.seed = plan.seed;
   spec.faults = plan.faults;
@@ -315,6 +317,60 @@ TEST(Membership, LongComputeIsNoFailure) {
       EXPECT_TRUE(o.left.ok()) << o.left.to_string();
       EXPECT_EQ(o.steps, 10U);
     }
+  }
+}
+
+// A megabit per second: a message takes `seconds`.
+Plan slow_link(double seconds) {
+  Plan plan;
+  plan.link.bytes_per_second = 125e3;
+  plan.bytes = static_cast<std::uint64_t>(seconds * plan.link.bytes_per_second);
+  plan.num_steps = 6;
+  plan.limit = 1000 * kSecond;
+  return plan;
+}
+
+TEST(Membership, MessagesThatTakeLongerThanTheDeadlineAreNoFailure) {
+  for (const int world : {2, 4}) {
+    Plan plan = slow_link(9);
+    plan.world = world;
+    const Result4 result = play(plan);
+    ASSERT_TRUE(result.report.finished) << result.report.stuck;
+    EXPECT_GT(result.report.end_time, 6 * 9 * kSecond) << "they do take so long";
+    for (const Outcome& o : result.ranks) {
+      EXPECT_TRUE(o.left.ok()) << o.left.to_string();
+      EXPECT_EQ(o.steps, 6U);
+    }
+  }
+}
+
+// The deadline counts from when the last message has arrived: in step 3 the others' first round takes three
+// seconds more.
+TEST(Membership, OnASlowLinkWhoIsInAnotherCallOrInNoneIsNamedAtTheDeadline) {
+  for (int bad = 0; bad < 4; ++bad)
+    for (const bool idle : {false, true}) {
+      Plan plan = slow_link(3);
+      (idle ? plan.idle_rank : plan.wrong_step_rank) = bad;
+      const Result4 result = play(plan);
+      const TimeNs stopped = 4 * plan.compute_ns + 9 * 3 * kSecond;
+      expect_verdict(result, bad, Code::kDeadline, stopped + plan.options.deadline,
+                     stopped + 3 * 3 * kSecond + plan.options.deadline + plan.options.heartbeat + kSecond,
+                     fmt::format("{} {}", idle ? "idle" : "wrong", bad));
+    }
+}
+
+TEST(Membership, OnASlowLinkAKilledRankIsNamedWithinASecondAndASilentOneAtTheDeadline) {
+  for (const auto kind : {FaultSpec::Kind::kKill, FaultSpec::Kind::kPause, FaultSpec::Kind::kMute}) {
+    Plan plan = slow_link(9);
+    plan.faults.resize(1);
+    plan.faults[0].kind = kind;
+    plan.faults[0].runtime = 2;
+    plan.faults[0].at = 15 * kSecond;
+    const MembershipOptions& o = plan.options;
+    const bool killed = kind == FaultSpec::Kind::kKill;
+    expect_verdict(play(plan), 2, Code::kPeerLost, 15 * kSecond + (killed ? 0 : o.deadline - o.heartbeat),
+                   15 * kSecond + (killed ? kSecond : o.deadline + o.heartbeat + kLatency),
+                   fmt::format("fault {}", static_cast<int>(kind)));
   }
 }
 

@@ -241,5 +241,22 @@ TEST(ShmRing, CarriesBytesAroundTheEnd) {
   }
 }
 
+// A message that flows through its ring in pieces is seen to move at both ends.
+Task<void> count_traffic(testing::Node& node) {
+  Log log(node.rt);
+  const std::uint64_t before = node.transport->motion().moved_bytes;
+  Bytes bytes(1U << 20);
+  const net::View view{bytes.data(), bytes.size()};
+  if (node.rank == 0)
+    node.transport->send(1, testing::identity(1), {}, view, &log, 0);
+  else
+    node.transport->recv(0, testing::identity(1), {}, view, &log, 0);
+  co_await log.until(1);
+  EXPECT_GE(node.transport->motion().moved_bytes - before, bytes.size()) << "rank " << node.rank;
+  co_await testing::barrier(node);
+}
+
+TEST(Shm, TrafficCountsWhatMovesInAndOut) { testing::run_virtual("shm", 2, count_traffic); }
+
 }  // namespace
 }  // namespace trireme::net::shm

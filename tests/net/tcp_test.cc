@@ -7,6 +7,7 @@
 #include "tests/net/cluster.h"
 #include "trireme/base/crc32c.h"
 #include "trireme/base/rng.h"
+#include "trireme/net/stall_clock.h"
 #include "trireme/net/tcp/mesh.h"
 
 namespace trireme::net::tcp {
@@ -187,6 +188,40 @@ TEST(Tcp, HeartbeatsPassWhileDataFlowsAndWhileItStands) {
   w.world->start(w.rank(1), stuffer(w.rank(1)));
   w.run();
   EXPECT_TRUE(heard_in_time);
+}
+
+// ---- Slow links
+
+// Two messages of 500 KB each way, at 125 KB/s: each end sees that bytes move, however long that takes.
+Task<void> exchange_slowly(Runtime& rt, int rank, TimeNs* longest) {
+  auto connected = co_await connect_tcp(rt, options_of(rank, 2));
+  EXPECT_TRUE(connected.ok());
+  net::Transport& transport = **connected;
+  Log log(rt);
+  const Bytes out(500'000);
+  Bytes in[2] = {Bytes(out.size()), Bytes(out.size())};
+  for (std::uint16_t i = 0; i < 2; ++i) {
+    transport.send(1 - rank, identity(i), {}, {const_cast<std::byte*>(out.data()), out.size()}, &log, i);
+    transport.recv(1 - rank, identity(i), {}, {in[i].data(), in[i].size()}, &log, 2U + i);
+  }
+  StallClock clock(rt.now());
+  while (log.entries.size() < 4) {
+    co_await rt.sleep_for(200 * kMilli);
+    *longest = std::max(*longest, clock.look(rt.now(), false, transport.motion()));
+  }
+  EXPECT_GT(rt.now(), 7 * kSecond);
+  for (const auto& [cookie, status] : log.entries) EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_GE(transport.motion().moved_bytes, 2'000'000U) << "in and out";
+  co_await rt.sleep_for(2 * kSecond);
+  EXPECT_EQ(transport.motion().on_the_way, false);
+}
+
+TEST(Tcp, BothEndsSeeThatBytesOfALongMessageMove) {
+  World w(2, {.latency_ns = 50 * kMicro, .bytes_per_second = 125e3, .message_overhead_ns = 0});
+  TimeNs longest[2] = {0, 0};
+  for (int r = 0; r < 2; ++r) w.world->start(w.rank(r), exchange_slowly(w.rank(r), r, &longest[r]));
+  w.run();
+  for (const TimeNs stalled : longest) EXPECT_LE(stalled, 400 * kMilli);
 }
 
 // ---- Meeting

@@ -17,6 +17,7 @@
 
 #include "trireme/net/call_teller.h"
 #include "trireme/net/coordinator.h"
+#include "trireme/net/stall_clock.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::net {
@@ -40,6 +41,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
         world_(transport.world()),
         alive_(std::make_shared<bool>(true)),
         farewell_(rt),
+        stall_(rt.now()),
         teller_(transport, [this](ControlMessage m) { tell_call_on_loop(std::move(m)); }) {}
 
   ~StarMembership() override {
@@ -55,7 +57,8 @@ class StarMembership final : public Membership, private CoordinatorPort {
     TR_CHECK(!started_, "a membership starts once");
     started_ = true;
     on_failure_ = std::move(on_failure);
-    started_at_ = last_tick_ = changed_at_ = next_beat_ = rt_.now();
+    started_at_ = last_tick_ = next_beat_ = rt_.now();
+    stall_.note();  // from now on
     if (world_ == 1) return;
     if (self_ == kCoordinator)
       coordinator_ =
@@ -70,13 +73,13 @@ class StarMembership final : public Membership, private CoordinatorPort {
   void watch_calls(CallLog* log) override { teller_.watch(log); }
   void note_call(const CallId& id) override { teller_.note(id); }
   void compare_call(const CallId& id) override { teller_.compare(id); }
-  void note_progress() override { ++progress_; }
+  void note_progress() override { stall_.note(); }
   void set_waiting(WaitingFor waiting) override {
     if (waiting.peer == waiting_.peer && waiting.operation == waiting_.operation &&
         waiting.patient == waiting_.patient)
       return;
     waiting_ = std::move(waiting);
-    ++progress_;
+    stall_.note();
   }
 
   void report(int culprit, Code code, std::string operation, std::string reason) override {
@@ -158,16 +161,11 @@ class StarMembership final : public Membership, private CoordinatorPort {
       if (peer != self_) transport_.send_control(peer, bytes);
   }
 
-  // How long this rank neither computed nor progressed, known to within one tick.
   RankView own_view() override {
-    const TimeNs now = rt_.now();
-    const bool busy = rt_.activity().busy();
-    if (busy || progress_ != seen_progress_) changed_at_ = now;
-    seen_progress_ = progress_;
     RankView own;
-    own.heard_at = now;
-    own.busy = busy;
-    own.stalled_ns = now - changed_at_;
+    own.heard_at = rt_.now();
+    own.busy = rt_.activity().busy();
+    own.stalled_ns = stall_.look(own.heard_at, own.busy, transport_.motion());
     own.waits_for = waiting_.peer;
     own.operation = waiting_.operation;
     own.patient = waiting_.patient;
@@ -204,7 +202,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
     send(kCoordinator, {.type = ControlType::kHeartbeat,
                         .busy = own.busy,
                         .patient = own.patient,
-                        .progress = progress_,
+                        .progress = stall_.progress(),
                         .stalled_ns = own.stalled_ns,
                         .peer = own.waits_for,
                         .operation = own.operation});
@@ -352,6 +350,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
   std::shared_ptr<bool> alive_;
   std::function<void(Status)> on_failure_;
   runtime::OneShot<bool> farewell_;
+  StallClock stall_;
   bool started_ = false, leaving_ = false, done_ = false;
   Status verdict_;
   Verdict decided_;
@@ -362,8 +361,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
 
   CallTeller teller_;
   WaitingFor waiting_;
-  std::uint64_t progress_ = 0, seen_progress_ = 0;
-  TimeNs started_at_ = 0, last_tick_ = 0, next_beat_ = 0, changed_at_ = 0, coordinator_heard_at_ = -1;
+  TimeNs started_at_ = 0, last_tick_ = 0, next_beat_ = 0, coordinator_heard_at_ = -1;
   TimeNs patience_end_ = 0;
   runtime::TimerId tick_timer_ = 0, patience_timer_ = 0, coordinator_timer_ = 0;
 };

@@ -3,12 +3,12 @@
 // Every rank tells the coordinator (rank 0) every `heartbeat` that it is alive, whether it computes, how far
 // it got and for whom it waits in which operation; the coordinator answers. Heartbeats come from the loop, so
 // a long kernel is not silence. The coordinator walks the wait-for chain: a rank that is silent for
-// `deadline`, or that neither computes nor progresses for `deadline` while somebody waits for it and it waits
-// for nobody who is busy (a mis-call, a deadlock), is the culprit. A rank that sees a closed connection or a
-// mismatch reports it at once. The first failure becomes the verdict; it is sent to every rank directly, and
-// each rank's `on_failure` runs once with a Status that carries the culprit (context.peer), the operation and
-// the reason. A silent coordinator is noticed by every rank itself. A rank that leaves in good order says
-// goodbye first: its closed connection is then no failure.
+// `deadline`, or that neither computes nor gets on (stall_clock.h) for `deadline` while somebody waits for it
+// and it waits for nobody who is busy (a mis-call, a deadlock), is the culprit. A rank that sees a closed
+// connection or a mismatch reports it at once. The first failure becomes the verdict; it is sent to every
+// rank directly, and each rank's `on_failure` runs once with a Status that carries the culprit
+// (context.peer), the operation and the reason. A silent coordinator is noticed by every rank itself. A rank
+// that leaves in good order says goodbye first: its closed connection is then no failure.
 //
 // Ranks whose calls differ are found in three ways: a message that meets a recv of another call (reported by
 // the group at once); a message that no recv takes, of a call that this rank made in another way; a call that

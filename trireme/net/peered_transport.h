@@ -1,7 +1,7 @@
 // PeeredTransport: transports with an object per peer that moves bytes when it is polled (shm, tcp).
 //
 // A Peer has send(header, data, token), send_control(bytes), posted(taken bytes), stands_on_loop(), broken(),
-// abandon(reason), abandon_recv(group, reason), dropped(recvs, taken bytes).
+// abandon(reason), abandon_recv(group, reason), dropped(recvs, taken bytes), motion().
 #pragma once
 
 #include <memory>
@@ -50,6 +50,16 @@ class PeeredTransport : public EndpointTransport, protected runtime::Poller {
       if (from != rank()) peer(from).dropped(is_recv ? 1 : 0, bytes);
     });
     poll_soon();  // a message that stood may be refused now
+  }
+
+  Motion motion() const final {
+    Motion all;
+    for (const auto& p : peers_) {
+      const Motion one = p ? p->motion() : Motion();
+      all.moved_bytes += one.moved_bytes;
+      all.on_the_way |= one.on_the_way;
+    }
+    return all;
   }
 
   void send_control(int to, ByteView bytes) final {

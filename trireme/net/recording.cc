@@ -45,6 +45,7 @@ class RecordingTransport final : public Transport {
     return inner_->allocate_exchange(bytes);
   }
   void visit_waiting(const WaitingVisitor& visit) const override { inner_->visit_waiting(visit); }
+  Motion motion() const override { return inner_->motion(); }
   std::uint64_t bytes_sent() const override { return inner_->bytes_sent(); }
 
  private:

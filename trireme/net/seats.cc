@@ -234,6 +234,7 @@ class Seat final : public EndpointTransport {
     EndpointTransport::visit_waiting(visit);
     hub_->visit_waiting(rank(), visit);
   }
+  Motion motion() const override { return hub_->transport().motion(); }  // of all seats of the process
 
  private:
   static constexpr std::uint64_t kHeaderBytes = 48;

@@ -79,6 +79,13 @@ struct Capabilities {
   bool survives_loss = false;  // forget_peer and forget_group work
 };
 
+// What of a rank's data messages moves, in and out, for telling a slow link from a standstill. Control
+// messages do not count.
+struct Motion {
+  std::uint64_t moved_bytes = 0;  // so far, by media that move messages piece by piece
+  bool on_the_way = false;        // some are on a link now, and will arrive by themselves
+};
+
 // Memory of every rank, equally large, that the others put into and get from without its help. What was put
 // is there for the owner once the put is complete and the owner heard so (a message sent afterwards). Nobody
 // may use the window when a rank has destroyed its own part: agree first.
@@ -144,6 +151,8 @@ class Transport {
   using WaitingVisitor = std::function<void(int peer, const Identity& id, const Fingerprint& fingerprint)>;
   virtual void visit_waiting(const WaitingVisitor& /*visit*/) const {}
 
+  // For looking, now and then. Media without links, which hand messages over at once, know of none.
+  virtual Motion motion() const { return {}; }
   virtual std::uint64_t bytes_sent() const = 0;  // payload and headers, on the wire
 };
 

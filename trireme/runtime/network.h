@@ -42,6 +42,8 @@ class FabricEndpoint {
   virtual void send(int to, Packet packet, Callback sent) = 0;
   virtual void set_handlers(std::function<void(int from, Packet packet)> on_packet,
                             std::function<void(int peer)> on_closed) = 0;
+  // A packet that is not urgent is on the links, from here or to here (real: they take no time).
+  virtual bool has_traffic() const { return false; }
 };
 
 // Memory that processes of one host share. Unmapped when the object goes.
@@ -86,7 +88,9 @@ class Stream {
   // False: the last try_read found nothing and no news came since. A spinning Poller that expects data tries
   // anyway: news comes late (real: the loop looks at its descriptors every 20 us only).
   virtual bool may_read() const { return true; }
-  virtual bool may_write() const { return true; }        // the same for try_write
+  virtual bool may_write() const { return true; }  // the same for try_write
+  // Bytes are on the links, in or out; real: not known, they come piece by piece.
+  virtual bool has_traffic() const { return false; }
   virtual HostPort local_address() const { return {}; }  // of this end of a TCP stream
 };
 

@@ -80,6 +80,8 @@ class InprocTransport final : public EndpointTransport {
     endpoint_->forget_group(group, why, [](int, bool, std::uint64_t) {});
   }
 
+  Motion motion() const override { return {.on_the_way = fabric_endpoint_->has_traffic()}; }
+
   void send_control(int peer, ByteView bytes) override {
     TR_CHECK(peer >= 0 && peer < world() && bytes.size() <= kMaxControlBytes, "peer {}, {} bytes", peer,
              bytes.size());

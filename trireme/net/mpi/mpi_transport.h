@@ -60,6 +60,7 @@ class MpiTransport final : public Transport, private runtime::Poller, private Po
   void visit_waiting(const WaitingVisitor& visit) const override {
     endpoint_->matcher().visit_arrived(visit);
   }
+  Motion motion() const override { return {.moved_bytes = 0, .on_the_way = moving_ > 0}; }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
 
   // For windows; the completion comes from the loop.

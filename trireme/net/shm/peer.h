@@ -47,6 +47,7 @@ class Peer {
 
   bool stands_on_loop() const { return stands_; }  // a message waits in the ring for its recv
   const Status& broken() const { return broken_; }
+  Motion motion() const { return {.moved_bytes = data_in_.consumed() + data_out_.written()}; }
   runtime::Stream& stream() { return *link_.stream; }
   runtime::SharedSegment& segment() { return *link_.segment; }
   runtime::Doorbell& bell() { return *link_.bell; }

@@ -70,6 +70,7 @@ class RingReader {
     }
     head_ += round_up(bytes);
   }
+  std::uint64_t consumed() const { return head_; }  // since the start
   // Gives the space back; true when the producer waits for it.
   bool release() {
     header_->head.store(head_, std::memory_order_seq_cst);

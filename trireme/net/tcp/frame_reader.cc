@@ -86,6 +86,7 @@ bool FrameReader::read(FrameSink& sink) {
     return false;
   }
   // Less than asked for is all there is: what came is handed out before anybody asks for more.
+  num_bytes_ += *got;
   drained_ = *got < direct + pieces[num_pieces - 1].size();
   const std::size_t of_payload = std::min(*got, direct);
   if (of_payload > 0) parser_.took(pieces[0].first(of_payload));

@@ -33,6 +33,7 @@ class FrameReader {
   bool stands() const { return stands_; }  // begin_frame said: not now
   bool ended() const { return ended_; }    // the stream has, and all of it was handed out
   const Status& failure() const { return failure_; }
+  std::uint64_t num_bytes() const { return num_bytes_; }  // read so far
 
  private:
   bool parse(FrameSink& sink);
@@ -44,6 +45,7 @@ class FrameReader {
   const std::size_t inbox_bytes_;
   std::unique_ptr<std::byte[]> inbox_;  // made when first needed
   std::size_t begin_ = 0, end_ = 0;     // what is in it and not parsed
+  std::uint64_t num_bytes_ = 0;
   FrameParser parser_;
   bool offered_ = false;  // a header waits for begin_frame to agree
   bool stands_ = false, ended_ = false;

@@ -78,6 +78,7 @@ bool FrameWriter::push(std::uint64_t limit) {
 }
 
 void FrameWriter::written(std::size_t count) {
+  num_bytes_ += count;
   first_done_ += count;
   while (!frames_.empty() && first_done_ >= frames_.front().bytes()) {
     const Frame& frame = frames_.front();

@@ -20,6 +20,7 @@ class FrameWriter {
   // Writes what the stream takes now, about `limit` bytes at most. True when something moved.
   bool push(std::uint64_t limit);
   bool empty() const { return messages_.empty() && frames_.empty(); }
+  std::uint64_t num_bytes() const { return num_bytes_; }  // written so far
   // Forgets everything; a frame that was written in part stays so, and nothing can follow it.
   void abandon();
   // Forgets everything and completes the sends.
@@ -50,6 +51,7 @@ class FrameWriter {
   std::deque<Message> messages_;  // not cut yet, the first one from `offset` on
   std::deque<Frame> frames_;      // ready to be written, a few
   std::size_t first_done_ = 0;    // bytes of the first frame that are written
+  std::uint64_t num_bytes_ = 0;
   bool stopped_ = false;
 };
 

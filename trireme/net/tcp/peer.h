@@ -38,6 +38,9 @@ class Peer {
 
   bool stands_on_loop() const { return data_in_.stands(); }  // a message waits for its recv
   const Status& broken() const { return broken_; }
+  Motion motion() const {
+    return {.moved_bytes = data_in_.num_bytes() + data_out_.num_bytes(), .on_the_way = data_.has_traffic()};
+  }
   // The peer closed a connection; both, and everything that came before was handed out.
   bool ending() const { return data_in_.ended() || control_in_.ended(); }
   bool ended() const { return data_in_.ended() && control_in_.ended(); }

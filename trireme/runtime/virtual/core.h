@@ -116,6 +116,7 @@ struct EndpointState {
   VirtualNode* node = nullptr;
   bool open = true;
   std::uint32_t num_under_way = 0;  // packets from here
+  std::uint32_t num_traffic = 0;    // packets from here and to here that are not urgent
   std::shared_ptr<EndpointHandlers> handlers;
   std::deque<Early> early;  // arrived before there were handlers
 };

@@ -29,6 +29,7 @@ class VirtualEndpoint final : public FabricEndpoint {
     if (!box_.early.empty())
       core_.soon(box_.node, Label::kPost, [core = &core_, box = &box_] { core->deliver_early(*box); });
   }
+  bool has_traffic() const override { return box_.num_traffic > 0; }
 
  private:
   Core& core_;
@@ -128,6 +129,10 @@ std::uint32_t Core::take_message(EndpointState& from, EndpointState& to, Packet 
   }
   m.packet = std::move(packet);
   ++from.num_under_way;
+  if (flight.urgent == 0) {
+    ++from.num_traffic;
+    ++to.num_traffic;
+  }
   return index;
 }
 
@@ -189,6 +194,10 @@ void Core::deliver(std::uint32_t index) {
 
 void Core::release_message(std::uint32_t index) {
   PacketInFlight& m = messages_[index];
+  if (flights_[index].urgent == 0) {
+    --m.from->num_traffic;
+    --m.to->num_traffic;
+  }
   --std::exchange(m.from, nullptr)->num_under_way;
   m.packet.payload.reset();
   free_messages_.push_back(index);

@@ -53,6 +53,7 @@ class VirtualStream final : public Stream {
   }
   bool may_read() const override { return !end_->bytes.empty() || end_->peer_closed; }
   bool may_write() const override { return !end_->starved; }
+  bool has_traffic() const override { return end_->has_traffic(); }
   HostPort local_address() const override { return end_->local; }
 
   Task<Status> send_segment(SharedSegment& segment, TimeNs deadline) override {

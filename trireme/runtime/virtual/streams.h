@@ -32,6 +32,10 @@ class StreamEnd : public std::enable_shared_from_this<StreamEnd> {
 
   std::size_t read(std::span<const MutByteView> into);
   std::size_t write(std::span<const ByteView> from);  // as much as the window has room for
+  bool has_traffic() const {
+    const std::shared_ptr<StreamEnd> to = peer.lock();
+    return !under_way.empty() || (to && !to->under_way.empty());
+  }
 
   VirtualNode& node;
   const bool tcp;
