@@ -38,6 +38,8 @@ class Log final : public CallLog {
   std::vector<CallId> lasting;
 
   bool is_member(std::uint16_t group) const override { return group == 0; }
+  int line_of(std::uint16_t /*group*/) const override { return line; }
+  int line = -1;
   std::optional<CallRecord> find_call(const CallId& id) const override {
     for (const CallRecord& r : records)
       if (r.id == id) return r;
@@ -98,6 +100,30 @@ TEST_F(CallTellerTest, ACallThatWasNotMadeYetIsToldAgainWhenItIs) {
   EXPECT_EQ(told[1].digest, 77U);
   teller.note(call(2));
   EXPECT_EQ(told.size(), 2U);
+}
+
+// Groups without a rank in common may have one number, and make calls of their own.
+TEST_F(CallTellerTest, ACallOfAnotherLineIsToldOnlyIfItIsMadeHereToo) {
+  log.line = 4;
+  teller.compare(call(1), 5);
+  teller.compare(call(2), 5);
+  EXPECT_TRUE(told.empty()) << "it need not be made here";
+  log.records = {record(2)};
+  teller.note(call(2));
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].digest, 77U);
+  EXPECT_EQ(told[0].peer, 4);
+  EXPECT_FALSE(teller.leave());
+  EXPECT_EQ(told.size(), 1U) << "the other one is not missed";
+  CallTeller late(transport, [this](ControlMessage m) { told.push_back(std::move(m)); });
+  late.watch(&log);
+  late.compare(call(3), 5);
+  late.compare(call(3), 4);
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_EQ(told[1].digest, kNotYet) << "a rank of the own line made it";
+  late.leave();
+  ASSERT_EQ(told.size(), 3U);
+  EXPECT_EQ(told[2].digest, kNotMade);
 }
 
 TEST_F(CallTellerTest, NothingIsToldOfOtherGroups) {

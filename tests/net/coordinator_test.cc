@@ -12,7 +12,7 @@ struct Port final : CoordinatorPort {
   void send(int /*peer*/, ControlMessage /*message*/) override {}
   void broadcast(ControlMessage message) override { asked += message.type == ControlType::kCompare ? 1 : 0; }
   RankView own_view() override { return {}; }
-  void compare_own(const CallId& /*id*/) override {}
+  void compare_own(const CallId& /*id*/, int /*line*/) override {}
   void decide(Verdict /*verdict*/) override { ++decided; }
   void lost(Verdict /*verdict*/) override {}
   void all_left() override {}

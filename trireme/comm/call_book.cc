@@ -106,6 +106,11 @@ bool CallBook::is_member(std::uint16_t group) const {
          std::find(dead_.begin(), dead_.end(), group) == dead_.end();
 }
 
+int CallBook::line_of(std::uint16_t group) const {
+  const auto found = std::find(groups_.begin(), groups_.end(), group);
+  return found == groups_.end() ? -1 : lines_[static_cast<std::size_t>(found - groups_.begin())];
+}
+
 std::optional<net::CallRecord> CallBook::find_call(const net::CallId& id) const {
   const Entry* found = nullptr;
   for (const Entry& e : entries_)

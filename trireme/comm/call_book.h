@@ -35,7 +35,11 @@ class CallBook final : public net::CallLog {
  public:
   static constexpr std::size_t kKept = 256;
 
-  void join(std::uint16_t group) { groups_.push_back(group); }
+  // `line`: net::CallLog::line_of.
+  void join(std::uint16_t group, int line = -1) {
+    groups_.push_back(group);
+    lines_.push_back(line);
+  }
   // A rank of it was lost: its calls fail, wherever each rank was, and are compared no more.
   void quit(std::uint16_t group) { dead_.push_back(group); }
   // Names the call that begins. Every call is counted, so that turns agree; one that ends at once and that
@@ -50,6 +54,7 @@ class CallBook final : public net::CallLog {
   std::size_t num_entries() const { return entries_.size(); }
 
   bool is_member(std::uint16_t group) const override;
+  int line_of(std::uint16_t group) const override;
   std::optional<net::CallRecord> find_call(const net::CallId& id) const override;
   std::optional<net::CallMark> latest_call(std::uint16_t group, std::uint16_t slot,
                                            std::uint32_t step) const override;
@@ -71,6 +76,7 @@ class CallBook final : public net::CallLog {
   const Entry* last_before(const Entry& call) const;
 
   std::vector<std::uint16_t> groups_, dead_;
+  std::vector<int> lines_;  // as groups_
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_;              // entries to use again
   std::vector<std::uint32_t> active_;            // in order of their calls

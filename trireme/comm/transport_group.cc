@@ -97,7 +97,7 @@ Status TransportGroup::set_expendable(std::vector<int> ranks) {
 
 Result<std::unique_ptr<Group>> TransportGroup::subgroup(std::vector<int> ranks, std::uint16_t id) {
   TR_ASSIGN_OR_RETURN(auto members, make_members(std::move(ranks), id, rank(), world(), options_.id));
-  book_.join(id);
+  book_.join(id, *std::min_element(members->ranks.begin(), members->ranks.end()));
   subgroups_.push_back(members);
   for (const auto& [peer, why] : losses_)
     if (std::find(members->ranks.begin(), members->ranks.end(), peer) != members->ranks.end())

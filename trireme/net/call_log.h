@@ -50,6 +50,9 @@ class CallLog {
  public:
   virtual ~CallLog() = default;
   virtual bool is_member(std::uint16_t group) const = 0;
+  // Groups that have no rank in common may have the same number, and make calls that others of them never
+  // make. The lowest rank of the one that this rank is in; -1: there is but one.
+  virtual int line_of(std::uint16_t /*group*/) const { return -1; }
   virtual std::optional<CallRecord> find_call(const CallId& id) const = 0;
   // The latest call of (group, slot, step), whatever its turn.
   virtual std::optional<CallMark> latest_call(std::uint16_t group, std::uint16_t slot,

@@ -23,9 +23,10 @@ void CallTeller::note_wanted(const CallId& id) {
   if (std::erase(wanted_, id) > 0) compare(id);
 }
 
-void CallTeller::compare(const CallId& id) {
+void CallTeller::compare(const CallId& id, int line) {
   if (log_ == nullptr || !log_->is_member(id.group)) return;
-  ControlMessage m{.type = ControlType::kCall, .call = id.pack(), .turn = id.turn};
+  const int own = log_->line_of(id.group);
+  ControlMessage m{.type = ControlType::kCall, .peer = own, .call = id.pack(), .turn = id.turn};
   if (auto record = log_->find_call(id)) {
     m.progress = record->serial;
     m.digest = record->digest;
@@ -33,12 +34,14 @@ void CallTeller::compare(const CallId& id) {
     m.reason = std::move(record->words);
     if (record->is_new) m.code = Code::kMismatch;
   } else {
-    m.digest = left_ ? kNotMade : kNotYet;
-    m.reason = "nothing";
     if (!left_) {
-      add(wanted_, id);
+      std::erase(wanted_, id);
+      wanted_.push_back({id, line});
       if (wanted_.size() > kMaxWanted) wanted_.erase(wanted_.begin());
     }
+    if (line >= 0 && own >= 0 && line != own) return;
+    m.digest = left_ ? kNotMade : kNotYet;
+    m.reason = "nothing";
   }
   tell_(std::move(m));
 }
@@ -57,7 +60,7 @@ void CallTeller::beat() {
 bool CallTeller::leave() {
   if (log_ == nullptr) return false;
   left_ = true;
-  for (const CallId& id : std::exchange(wanted_, {})) compare(id);
+  for (const Wanted& wanted : std::exchange(wanted_, {})) compare(wanted.id, wanted.line);
   std::vector<CallId> told;
   transport_.visit_waiting([&](int /*peer*/, const Identity& id, const Fingerprint& fp) {
     if (told.size() >= 2 * kMaxCallsTold || !log_->is_member(id.group)) return;

@@ -22,8 +22,9 @@ class CallTeller {
     if (!wanted_.empty()) note_wanted(id);
   }
   // Tells of the call now, that it was not made yet and again when it is, or, after leave(), that it never
-  // was.
-  void compare(const CallId& id);
+  // was. `line` (CallLog::line_of): who asks. Of a call that a group of other ranks makes nothing is told
+  // unless this rank makes it too.
+  void compare(const CallId& id, int line = -1);
   // Once per heartbeat.
   void beat();
   // No more calls. True: messages are left over, of calls that this rank made in another way or not at all;
@@ -31,12 +32,17 @@ class CallTeller {
   bool leave();
 
  private:
+  struct Wanted {
+    CallId id;
+    int line = -1;
+    friend bool operator==(const Wanted& a, const CallId& b) { return a.id == b; }
+  };
   void note_wanted(const CallId& id);
 
   const Transport& transport_;
   std::function<void(ControlMessage)> tell_;
   CallLog* log_ = nullptr;
-  std::vector<CallId> wanted_;  // others asked, and this rank has not made them
+  std::vector<Wanted> wanted_;  // others asked, and this rank has not made them
   bool left_ = false;
 };
 

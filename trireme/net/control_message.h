@@ -20,9 +20,11 @@ enum class ControlType : std::uint8_t {
   kFarewell = 6,   // coordinator -> rank: everybody said goodbye
   kPardon = 7,     // coordinator -> reporter: `peer` had left in good order
   kProbe = 8,      // coordinator -> rank: send a heartbeat now
-  kCompare = 9,    // coordinator -> rank: say how you made the call (call, turn), now or when you make it
-  kCall = 10,  // rank -> coordinator: call, turn, digest, progress (its serial number), operation, reason (in
-               // words), code (kMismatch: in the step before this rank called something else there)
+  kCompare = 9,  // coordinator -> rank: say how you made the call (call, turn), now or when you make it; peer
+                 // (CallLog::line_of): of the group that made it
+  kCall = 10,    // rank -> coordinator: call, turn, peer (CallLog::line_of), digest, progress (its serial
+  // number), operation, reason (in words), code (kMismatch: in the step before this rank called
+  // something else there)
   kLost = 11,  // coordinator -> rank: `peer` is lost and the others go on; code, operation, reason
 };
 

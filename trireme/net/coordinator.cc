@@ -166,15 +166,15 @@ bool Coordinator::conclude(Verdict v, bool own) {
 }
 
 // The first to tell of a call makes everybody tell.
-Coordinator::Comparison* Coordinator::comparison_of(const CallId& id) {
+Coordinator::Comparison* Coordinator::comparison_of(const Asked& call) {
   for (Comparison& c : comparisons_)
-    if (c.id == id) return &c;
-  const auto is_in = [&](const std::deque<CallId>& list) {
-    return std::find(list.begin(), list.end(), id) != list.end();
+    if (c.id == call.id) return &c;
+  const auto is_in = [&](const auto& list) {
+    return std::find(list.begin(), list.end(), call.id) != list.end();
   };
   if (is_in(asked_.waiting) || is_in(asked_.done)) return nullptr;
-  if (mismatch_timer_ != 0 || asked_.begun < most_in_a_beat()) return &compare(id);
-  asked_.waiting.push_back(id);
+  if (mismatch_timer_ != 0 || asked_.begun < most_in_a_beat()) return &compare(call);
+  asked_.waiting.push_back(call);
   if (asked_.waiting.size() > kMaxComparisons) asked_.waiting.pop_front();
   return nullptr;
 }
@@ -189,9 +189,9 @@ void Coordinator::compare_more() {
 
 void Coordinator::compare_waiting(int most) {
   while (asked_.begun < most && !asked_.waiting.empty()) {
-    const CallId id = asked_.waiting.back();
+    const Asked call = asked_.waiting.back();
     asked_.waiting.pop_back();
-    compare(id);
+    compare(call);
   }
 }
 
@@ -199,25 +199,34 @@ int Coordinator::most_in_a_beat() const {
   return std::max(2, kAskedInABeat / static_cast<int>(ranks_.size()));
 }
 
-Coordinator::Comparison& Coordinator::compare(const CallId& id) {
+Coordinator::Comparison& Coordinator::compare(const Asked& call) {
   // One that differs is kept: its verdict is near.
   if (comparisons_.size() >= kMaxComparisons && comparisons_.front().classes.size() < 2) {
     asked_.done.push_back(comparisons_.front().id);
     if (asked_.done.size() > kMaxDone) asked_.done.pop_front();
     comparisons_.pop_front();
   }
-  ++asked_.begun;
   Comparison& made = comparisons_.emplace_back();
-  made.id = id;
-  port_.broadcast({.type = ControlType::kCompare, .call = id.pack(), .turn = id.turn});
-  port_.compare_own(id);
+  made.id = call.id;
+  ask(made, call.line);
   return made;
 }
 
+// Those who have told before tell again, which changes nothing.
+void Coordinator::ask(Comparison& c, int line) {
+  ++asked_.begun;
+  c.lines.push_back(line);
+  const CallId id = c.id;
+  port_.broadcast({.type = ControlType::kCompare, .peer = line, .call = id.pack(), .turn = id.turn});
+  port_.compare_own(id, line);
+}
+
 void Coordinator::call_told(int rank, const ControlMessage& m) {
-  Comparison* const comparison = comparison_of(CallId::unpack(m.call, m.turn));
+  Comparison* const comparison = comparison_of({CallId::unpack(m.call, m.turn), m.peer});
   if (comparison == nullptr) return;
   Comparison& c = *comparison;
+  const bool asked = std::find(c.lines.begin(), c.lines.end(), m.peer) != c.lines.end();
+  if (!asked && (mismatch_timer_ != 0 || asked_.begun < most_in_a_beat())) ask(c, m.peer);
   std::erase(c.not_yet, rank);
   if (m.digest == kNotYet) {
     c.not_yet.push_back(rank);

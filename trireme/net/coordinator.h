@@ -26,11 +26,11 @@ class CoordinatorPort {
  public:
   virtual ~CoordinatorPort() = default;
   virtual void send(int peer, ControlMessage message) = 0;
-  virtual void broadcast(ControlMessage message) = 0;  // to everybody else
-  virtual RankView own_view() = 0;                     // of this rank, now
-  virtual void compare_own(const CallId& id) = 0;      // call_told, now or when this rank makes the call
-  virtual void decide(Verdict verdict) = 0;            // the first one counts
-  virtual void lost(Verdict verdict) = 0;              // of an expendable rank; the others were told
+  virtual void broadcast(ControlMessage message) = 0;        // to everybody else
+  virtual RankView own_view() = 0;                           // of this rank, now
+  virtual void compare_own(const CallId& id, int line) = 0;  // call_told, now or when it makes the call
+  virtual void decide(Verdict verdict) = 0;                  // the first one counts
+  virtual void lost(Verdict verdict) = 0;                    // of an expendable rank; the others were told
   virtual void all_left() = 0;
 };
 
@@ -61,14 +61,21 @@ class Coordinator {
   // How the ranks made one call, as far as they have told.
   struct Comparison {
     CallId id;
+    std::vector<int> lines;  // that were asked (CallLog::line_of)
     std::vector<CallClass> classes;
     std::vector<int> not_yet;  // members that have not made it
   };
 
   RankView& view(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   // Null: it was compared before, or waits for its turn.
-  Comparison* comparison_of(const CallId& id);
-  Comparison& compare(const CallId& id);
+  struct Asked {
+    CallId id;
+    int line = -1;
+    friend bool operator==(const Asked& a, const CallId& b) { return a.id == b; }
+  };
+  Comparison* comparison_of(const Asked& call);
+  Comparison& compare(const Asked& call);
+  void ask(Comparison& comparison, int line);
   void compare_more();
   void compare_waiting(int most);
   int most_in_a_beat() const;
@@ -93,10 +100,10 @@ class Coordinator {
   std::vector<Disagreement> disagreements_;
   std::deque<Comparison> comparisons_;
   struct {
-    TimeNs beat_at = -1;         // the heartbeat that it is about
-    int begun = 0;               // in it
-    std::deque<CallId> waiting;  // the latest calls that were told of since
-    std::deque<CallId> done;     // no longer in comparisons_
+    TimeNs beat_at = -1;        // the heartbeat that it is about
+    int begun = 0;              // in it
+    std::deque<Asked> waiting;  // the latest calls that were told of since
+    std::deque<CallId> done;    // no longer in comparisons_
   } asked_;
   bool extended_ = false;
   runtime::TimerId closed_timer_ = 0, mismatch_timer_ = 0;

@@ -227,7 +227,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
     });
   }
 
-  void compare_own(const CallId& id) override { teller_.compare(id); }
+  void compare_own(const CallId& id, int line) override { teller_.compare(id, line); }
   void tell_call_on_loop(ControlMessage m) {
     if (world_ == 1 || is_over()) return;
     if (coordinator_ != nullptr)
@@ -276,7 +276,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
         send_heartbeat();
         break;
       case ControlType::kCompare:
-        teller_.compare(CallId::unpack(m.call, m.turn));
+        teller_.compare(CallId::unpack(m.call, m.turn), m.peer);
         break;
       default:
         break;
