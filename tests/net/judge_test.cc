@@ -362,5 +362,21 @@ TEST(ControlMessage, EveryTruncationAndEveryWrongTypeIsRefused) {
   }
 }
 
+// A goodbye may overtake the heartbeats that were sent before it.
+TEST(Judge, WhoHasLeftIsNamedOnlyByThoseWhoStillWaitADeadlineLater) {
+  std::vector<RankView> ranks(2);
+  ranks[0].heard_at = 10 * kSecond;
+  ranks[0].stalled_ns = 3 * kSecond;
+  ranks[0].waits_for = 1;
+  ranks[0].operation = "broadcast";
+  ranks[1].left = true;
+  ranks[1].left_at = 9 * kSecond;
+  EXPECT_FALSE(judge_stuck(ranks, 0, 2 * kSecond).has_value());
+  ranks[0].heard_at = 11 * kSecond;
+  const auto verdict = judge_stuck(ranks, 0, 2 * kSecond);
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->culprit, 1);
+}
+
 }  // namespace
 }  // namespace trireme::net

@@ -76,7 +76,7 @@ void Coordinator::heard(int peer, ControlMessage m) {
 }
 
 void Coordinator::look() {
-  view(kRank) = port_.own_view();
+  look_at_own();
   compare_more();
   while (auto v = judge_silence(ranks_, kRank, rt_.now(), started_at_, options_.deadline, options_.arrival,
                                 options_.heartbeat / 8))
@@ -89,6 +89,12 @@ void Coordinator::look() {
   else if (auto still =
                judge_standstill(ranks_, std::max(options_.standstill, options_.deadline), options_.names))
     port_.decide(std::move(*still));
+}
+
+void Coordinator::look_at_own() {
+  const TimeNs left_at = view(kRank).left_at;
+  view(kRank) = port_.own_view();
+  if (view(kRank).left) view(kRank).left_at = left_at >= 0 ? left_at : rt_.now();
 }
 
 void Coordinator::was_away() {
@@ -277,7 +283,7 @@ void Coordinator::mismatch_window_ended() {
   const auto differing = std::find_if(comparisons_.begin(), comparisons_.end(),
                                       [](const Comparison& c) { return c.classes.size() > 1; });
   if (differing == comparisons_.end()) {
-    view(kRank) = port_.own_view();
+    look_at_own();
     auto lone = judge_lone_caller(callers(), disagreements_, options_.names);
     port_.decide(lone ? std::move(*lone) : judge_mismatch(ranks_, disagreements_));
     return;
@@ -293,6 +299,7 @@ void Coordinator::mismatch_window_ended() {
 
 void Coordinator::left(int rank) {
   view(rank).left = true;
+  view(rank).left_at = rt_.now();
   look_whether_all_left();
 }
 

@@ -80,6 +80,7 @@ class Coordinator {
   void compare_waiting(int most);
   int most_in_a_beat() const;
   std::vector<CallClass> callers() const;  // of the calls that last
+  void look_at_own();
   void open_mismatch_window();
   void ask_where();
   void mismatch_window_ended();

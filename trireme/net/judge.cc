@@ -116,6 +116,10 @@ std::optional<Verdict> walk(const Case& c, int start, std::vector<bool>& seen) {
       if (first == chain.end()) return std::nullopt;
       return judge_cycle(c, {first, chain.end()});
     }
+    // What is known of who waits for it may be older than the goodbye.
+    if (r.left && r.left_at >= 0 && !chain.empty() &&
+        at(ranks, chain.back()).heard_at - r.left_at < c.deadline)
+      return std::nullopt;
     if (r.left && !chain.empty())
       return Verdict{rank, Code::kDeadline, at(ranks, chain.back()).operation,
                      fmt::format("it had left, {} still waits for it", c.names.text(chain.back()))};

@@ -19,6 +19,7 @@ struct RankView {
   int waits_for = -1;
   std::string operation;
   bool left = false;     // said goodbye
+  TimeNs left_at = -1;   // when that was heard; -1: not known
   bool patient = false;  // waits for letters (WaitingFor::patient)
   bool lost = false;     // expendable, and gone: nobody asks any more
 };
