@@ -17,7 +17,8 @@ runtime::Task<Result<std::vector<collective::LeafRun>>> better_owners(
     const parallel::Mesh& mesh, std::vector<collective::LeafRun> owners, std::int32_t num_shards);
 
 // What the ranks compute in the same time, in relation to the first one, as a short piece of work shows; the
-// same answer everywhere. None where no rank is much faster than another.
+// same answer everywhere. Ranks of one host share its cores, so they are taken to be alike, except in virtual
+// time. None where no rank is much faster than another.
 runtime::Task<Result<std::vector<double>>> measure_speeds(runtime::Runtime& rt, comm::Group& group);
 
 }  // namespace trireme::train

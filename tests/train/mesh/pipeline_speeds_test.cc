@@ -1,6 +1,12 @@
 // Stages on machines of different speed: who is slow has fewer segments.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/runtime/temp_dir.h"
 #include "tests/train/mesh/mesh_jobs.h"
 #include "tests/train/small_jobs.h"
 #include "tests/train/tiny_jobs.h"
@@ -57,25 +63,29 @@ TEST(PipelineSpeeds, StagesBySpeedAreFasterThanEqualOnes) {
 }
 
 // Segments of each stage, as plan.json has them.
-std::vector<int> segments_of_stages(VirtualRuns& runs) {
+std::vector<int> segments_of_stages(const std::string& text) {
   std::vector<int> counts;
-  const Json plan = *parse_json(runs.read("run/plan.json"), "plan.json");
+  const Json plan = *parse_json(text, "plan.json");
   for (const Json& run : plan.at("owners").at("stage")) counts.push_back(run[1].get<int>());
   return counts;
 }
 
-TEST(PipelineSpeeds, AreMeasuredAtTheStartAndChangeNoBits) {
-  const auto data = tiny_pictures(48, 8);
+job::Job twelve_layers() {
   job::Job job = tiny_job();
   const Json wide{{"kind", "dense"}, {"out", 36}, {"activation", "relu"}};
   job.model.layers = Json::array();
   for (int i = 0; i < 11; ++i) job.model.layers.push_back(wide);
   job.model.layers.push_back({{"kind", "classifier"}});
-  job = in_many_segments(job, 12, 4);
+  return in_many_segments(job, 12, 4);
+}
+
+TEST(PipelineSpeeds, AreMeasuredAtTheStartAndChangeNoBits) {
+  const auto data = tiny_pictures(48, 8);
+  const job::Job job = twelve_layers();
   VirtualRuns equal;
   const record::Summary even = equal.train(job, data).summary();
   EXPECT_TRUE(even.finished);
-  const std::vector<int> before = segments_of_stages(equal);
+  const std::vector<int> before = segments_of_stages(equal.read("run/plan.json"));
   runtime::FaultSpec slow;
   slow.kind = runtime::FaultSpec::Kind::kSlow;
   slow.runtime = kSlow;
@@ -84,9 +94,30 @@ TEST(PipelineSpeeds, AreMeasuredAtTheStartAndChangeNoBits) {
   VirtualRuns uneven({slow});
   const record::Summary by_speed = uneven.train(job, data).summary();
   EXPECT_EQ(by_speed.parameters_sha256, even.parameters_sha256);
-  const std::vector<int> now = segments_of_stages(uneven);
+  const std::vector<int> now = segments_of_stages(uneven.read("run/plan.json"));
   ASSERT_EQ(now.size(), std::size_t{kStages});
   EXPECT_LT(now[kSlow], before[kSlow]);
+}
+
+// More ranks than cores take turns, and the one that had to wait is not the slower one.
+TEST(PipelineSpeeds, RanksOfOneHostAreTakenToBeAlike) {
+  const auto data = tiny_pictures(48, 8);
+  const runtime::TempDir dir;
+  std::vector<std::vector<int>> counts;
+  for (const double slow : {1.0, 8.0}) {
+    start::InProcessOptions options;
+    options.job = twelve_layers();
+    options.data = data;
+    options.run_dir = dir / fmt::format("run-{}", slow);
+    std::filesystem::create_directories(options.run_dir);
+    options.slow_factors = {1, slow, 1, 1};
+    for (const auto& rank : start::train_in_process(options))
+      ASSERT_TRUE(rank.ok()) << rank.status().to_string();
+    std::ifstream plan(options.run_dir + "/plan.json");
+    counts.push_back(segments_of_stages({std::istreambuf_iterator<char>(plan), {}}));
+  }
+  ASSERT_EQ(counts[0].size(), std::size_t{kStages});
+  EXPECT_EQ(counts[1], counts[0]);
 }
 
 }  // namespace
