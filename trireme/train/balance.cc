@@ -48,10 +48,10 @@ runtime::Task<Result<std::vector<double>>> measure_speeds(runtime::Runtime& rt, 
   const Tensor in_place;
   // Ranks of a host are as fast as its fastest one, once all of them know these: the others have taken turns
   // with it on the same cores.
-  for (std::uint16_t round = 0; round < (counts ? 1 : 2); ++round) {
+  for (int round = 0; round < (counts ? 1 : 2); ++round) {
     comm::Call call;
     call.slot = plan::kSlotSpeeds;
-    call.iteration = round;
+    call.iteration = static_cast<std::uint16_t>(round);
     call.label = "speeds of ranks";
     TR_CO_RETURN_IF_ERROR(co_await group.allgather(std::move(call), in_place, all));
     for (int peer = 0; peer < group.world() && !counts && round == 0; ++peer)
